@@ -1,6 +1,5 @@
 """Rows found by key are those that Spark would find: after many ticks, of every type."""
 
-import random
 from collections.abc import Callable
 
 import pytest
@@ -16,17 +15,6 @@ pytestmark = pytest.mark.spark
 
 Found = LocalRows | Declined | None
 """What a lookup gives."""
-KEYS = {
-    "INT": ["NULL", "-1", "0", "7", "2147483647"],
-    "STRING": ["NULL", "''", "'a'", "'A'", "'a '", "'é'", f"'{'x' * 40}y'", f"'{'x' * 40}z'"],
-    "DECIMAL(20, 2)": ["NULL", "0.10", "-1.00", "999999999999999999.99"],
-    "DATE": ["NULL", "DATE'1582-10-04'", "DATE'2024-02-29'", "DATE'9999-12-31'"],
-    "TIMESTAMP": [
-        "NULL",
-        "TIMESTAMP'1899-12-31 23:59:59.999999'",
-        "TIMESTAMP'2024-03-31 02:30:00'",
-    ],
-}
 
 
 @pytest.fixture
@@ -41,35 +29,6 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Found]:
 
     monkeypatch.setattr(sources, "find_with_keys", noted)
     return given
-
-
-@pytest.mark.slow
-def test_lookups_of_every_type(con: Connection, found: list[Found]) -> None:
-    """Upserts of duplicate and NULL keys, whose older versions stay under deletion vectors."""
-    rng = random.Random(5)
-    for i, key in enumerate(KEYS):
-        con.execute(
-            f"CREATE TABLE f{i} (k {key}, v INT);"
-            f"CREATE CONTINUAL TASK u{i} (k {key}, v INT) ON INPUT f{i} AS ("
-            f" DELETE FROM u{i} WHERE k IN (SELECT k FROM f{i});"
-            f" INSERT INTO u{i} SELECT * FROM f{i})"
-        )
-    held: dict[int, list[tuple[str, int]]] = {i: [] for i in range(len(KEYS))}
-    for turn in range(3):
-        for i, values in enumerate(KEYS.values()):
-            rows = [(rng.choice(values), rng.randrange(3)) for _ in range(rng.randint(1, 6))]
-            listed = ", ".join(f"({k}, {v})" for k, v in rows)
-            con.execute(f"INSERT INTO f{i} VALUES {listed}")
-            gone = {k for k, _ in rows} - {"NULL"}
-            held[i] = [row for row in held[i] if row[0] not in gone] + rows
-        con.run(once=True)
-        for i, key in enumerate(KEYS):
-            typed = (f"(CAST({k} AS {key}), {v})" for k, v in held[i])
-            wanted = con.execute(f"SELECT * FROM VALUES {', '.join(typed)}").fetchall()
-            stored = con.execute(f"SELECT * FROM u{i}").fetchall()
-            assert_rows(stored, wanted, f"{key}, turn {turn}")
-    assert not any(isinstance(f, Declined) for f in found)
-    assert any(isinstance(f, LocalRows) for f in found)
 
 
 def test_lookups_that_spark_does(con: Connection, found: list[Found]) -> None:
