@@ -41,18 +41,6 @@ def test_a_read_opens_what_it_reads(again: Connection) -> None:
     assert _opened(again) == {"a", "s"}
 
 
-def test_commits_of_others_are_seen(again: Connection, con: Connection) -> None:
-    """By a log that Delta has not opened here."""
-    assert again.execute("SELECT * FROM a ORDER BY k").fetchall() == [(1, 2), (3, 4)]
-    for n in range(3):
-        con.execute(f"INSERT INTO b VALUES (5, {n})")
-        con.execute("SELECT * FROM o").fetchall()  # which binds it
-    assert again.execute("SELECT count(*) FROM o").fetchall() == [(5,)]
-    con.execute("INSERT INTO c VALUES (7, 8)")
-    assert again.execute("SELECT * FROM s").fetchall() == [(14,)]
-    assert con.execute("SELECT * FROM s").fetchall() == [(14,)]
-
-
 def test_a_log_is_listed_now_and_then(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that Delta goes through the commits behind a checkpoint, not through all of them."""
     monkeypatch.setattr("ctsql.runtime.delta.internals.handle.UNLISTED_MAX", 5)
