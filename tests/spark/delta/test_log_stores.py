@@ -51,15 +51,6 @@ def test_a_log_is_the_same_log(con: Connection) -> None:
         assert raised.value.condition == "STORED_DATA_INVALID"
 
 
-def test_values_in_a_log_may_have_signs_that_end_lines_elsewhere(con: Connection) -> None:
-    """A partition's value, a comment and a definition have U+2028 and NEL."""
-    signs = "a\u2028\x85b"
-    con.execute(f"CREATE TABLE x (k INT COMMENT '{signs}', p STRING) PARTITIONED BY (p)")
-    con.execute(f"INSERT INTO x VALUES (1, '{signs}')")
-    con.execute(f"CREATE VIEW v AS SELECT p, '{signs}' AS q FROM x")
-    assert con.execute(f"SELECT p, q FROM v WHERE p = '{signs}'").fetchall() == [(signs, signs)]
-
-
 def test_a_folder_is_the_same_folder(con: Connection) -> None:
     """Folders of partitions, change data, tables of others, hidden and odd names."""
     con.execute("CREATE TABLE x (k INT, p STRING) PARTITIONED BY (p)")
