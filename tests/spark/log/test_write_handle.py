@@ -9,11 +9,10 @@ import pytest
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log import uppers
-from ctsql.runtime.log.batches import BatchText
 from ctsql.runtime.log.write_handle import Committed, Output, Unwritten, UpperMoved
 from tests.conftest import VECTORS
 from tests.helpers.letter_table import Letters, at_upper
-from tests.helpers.table_folder import data_files, log, transaction
+from tests.helpers.table_folder import data_files, log
 
 pytestmark = pytest.mark.spark
 
@@ -107,31 +106,3 @@ def test_memory_is_bounded(table: Letters, monkeypatch: pytest.MonkeyPatch) -> N
     assert isinstance(output.compare_and_append([], expected=15, new=16), Committed)
     assert len(output.uppers._entries) <= 6
     assert output.upper == 16
-
-
-def test_commits_name_their_writer(table: Letters) -> None:
-    """By the id of the handle."""
-    output = at_upper(table, 1)
-    batch = output.open(1)
-    assert not isinstance(batch, UpperMoved)
-    committed = output.compare_and_append(
-        [batch], expected=batch.lower, new=2, metadata={"mine": 7}
-    )
-    assert isinstance(committed, Committed)
-    said = output.table.commit_at(committed.version).metadata
-    assert said["writer"] == output.writer
-    assert (said["lower"], said["upper"], said["mine"]) == (1, 2, 7)
-    assert transaction(log(table.folder)[-1]) == 2
-
-
-def test_a_description_has_bounds_and_output(table: Letters) -> None:
-    """What a text says of its batch."""
-    output = at_upper(table, 3)
-    text = table.batch(output, 3, 5, [("a", 3)]).describe()
-    read = BatchText.from_json(text)
-    assert (read.lower, read.upper, read.app) == (3, 5, table.app)
-    assert read.version == output.table.version()
-    wrong = output.batch_of(text)
-    with pytest.raises(CtsqlError, match="bounds of a staged batch"):
-        output.compare_and_append([wrong], expected=3, new=9)
-    wrong.discard()
