@@ -20,7 +20,6 @@ from tests.spark.engine.cluster import Cluster
 pytestmark = pytest.mark.spark
 
 SECONDS_MAX = 300
-LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 
 CREATE = """
 CREATE TABLE append_only (key INT, val INT);
@@ -37,17 +36,6 @@ CREATE CONTINUAL TASK audit_log (count INT8) ON INPUT anomalies AS (
 INSERT INTO append_only VALUES (1, 1), (2, 1);
 INSERT INTO events VALUES (1, true), (2, true), (3, false), (4, true);
 SELECT * FROM upsert, audit_log;
-"""
-UPSERT = """
-CREATE TABLE append_only (key INT, val INT);
-CREATE CONTINUAL TASK upsert (key INT, val INT) ON INPUT append_only AS (
-    DELETE FROM upsert WHERE key IN (SELECT key FROM append_only);
-    INSERT INTO upsert SELECT key, max(val) FROM append_only GROUP BY key;
-);
-INSERT INTO append_only VALUES (1, 1), (2, 1);
-SELECT * FROM upsert;
-INSERT INTO append_only VALUES (2, 4), (2, 5);
-SELECT * FROM upsert;
 """
 GO_ON = """
 INSERT INTO append_only VALUES (2, 5), (2, 4), (3, 1);
@@ -129,16 +117,6 @@ def _assert_written_once(con: Connection, *names: str) -> None:
         table = folder(con, name)
         check_written_once(table)
         assert not orphans(table)
-
-
-@pytest.mark.slow
-def test_executors_of_their_own(
-    environment: dict[str, str], warehouse: Path, con: Connection
-) -> None:
-    """Two executors in other JVMs: the JARs reach them, and nothing is missed on the driver."""
-    _ctsql(environment, warehouse, LOCAL_CLUSTER, UPSERT)
-    assert_rows(con.execute("SELECT * FROM upsert").fetchall(), [(1, 1), (2, 5)], "upsert")
-    _assert_written_once(con, "upsert")
 
 
 @pytest.fixture
