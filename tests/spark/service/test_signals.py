@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from ctsql.cli.run import SIGNALLED
 from ctsql.console.script import STOP_SECONDS
 from tests.helpers.table_folder import folder, log, orphans
 
@@ -103,22 +102,3 @@ def test_idle_it_ends_at_once(
         assert _ended(process, MARGIN_SECONDS) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_ends_it_at_once(
-    con: Connection, warehouse: Path, number: signal.Signals
-) -> None:
-    """Without waiting for the commit; the next run does it."""
-    table = _set_up(con)
-    with running(warehouse) as process:
-        commits = len(log(table))
-        con.execute("INSERT INTO feed VALUES (1000)")
-        time.sleep(4.0)
-        process.send_signal(number)
-        time.sleep(0.5)
-        assert process.poll() is None
-        process.send_signal(number)
-        assert _ended(process, 1.0) == SIGNALLED + number
-    assert len(log(table)) == commits
