@@ -87,24 +87,3 @@ def test_data_errors(con: Connection) -> None:
 def test_all_data_errors(con: Connection) -> None:
     """Casts, overflows, divisions, indexes, constraints, texts of times: in all statements."""
     check(con, MANY)
-
-
-@pytest.mark.slow
-def test_data_errors_of_tasks(con: Connection) -> None:
-    """A task fails on it whatever wraps it, and SKIP goes on."""
-    con.execute("CREATE TABLE src (n BIGINT, s STRING)")
-    bodies = {
-        "a": "SELECT CAST(s AS INT) AS v FROM src",
-        "b": "SELECT sequence(1, n, -1)[0] AS v FROM src",
-        "c": "SELECT CAST(raise_error(s) AS INT) AS v FROM src",
-        "d": "SELECT length(repeat(s, CAST(n AS INT))) AS v FROM src",
-    }
-    for name, body in bodies.items():
-        con.execute(f"CREATE CONTINUAL TASK {name} ON INPUT src AS (INSERT INTO {name} {body})")
-    con.execute("INSERT INTO src SELECT 2000000000, 'cancelled: Permission denied' FROM range(300)")
-    for name in bodies:
-        with pytest.raises(CtsqlError) as caught:
-            con.execute(f"SELECT * FROM {name}").fetchall()
-        assert caught.value.condition == "TASK_FAILED", f"{name}: {caught.value}"
-        con.execute(f"ALTER CONTINUAL TASK {name} SKIP")
-        assert con.execute(f"SELECT * FROM {name}").fetchall() == []
