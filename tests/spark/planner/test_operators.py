@@ -1,6 +1,5 @@
-"""Spark's own parser says how every pair and triple of operators binds, and its rows say so too."""
+"""Spark's own parser says how every pair and triple of operators binds."""
 
-import itertools
 import logging
 import re
 from collections.abc import Iterator, Sequence
@@ -122,54 +121,3 @@ def test_what_is_not_read_is_refused_by_spark(parser: SparkParser) -> None:
     doubtful = [t for t in unread if not _KEYWORD_AS_NAME.search(t)]
     assert len(doubtful) > 1_000
     assert [t for t in doubtful if parser.reads(t)] == []
-
-
-# ---- by value
-
-_BOOLEAN = (
-    "=", "<=>", "<>", "<", ">=", "AND", "OR", "IS NULL", "IS NOT TRUE", "IS DISTINCT FROM",
-    "IN ( TRUE , a )", "NOT IN ( FALSE )", "BETWEEN FALSE AND", "NOT BETWEEN c AND", "NOT", "!",
-)  # fmt: skip
-_FOUND_WRONG = (
-    "a = b BETWEEN FALSE AND TRUE", "a = b IN ( TRUE , FALSE )", "a = b > c", "a <> b < c",
-    "a <=> b > c", "NOT a = b > c",
-)  # fmt: skip
-
-
-def check_views(con: Connection, texts: Sequence[str]) -> None:
-    """The conditions as values of a view, and those that were wrong once as filters."""
-    listed = ", ".join(f"{text} AS r{i}" for i, text in enumerate(texts))
-    filters = " UNION ALL ".join(
-        f"SELECT {i} AS q, id FROM p WHERE {text}" for i, text in enumerate(_FOUND_WRONG)
-    )
-    queries = {"v": f"SELECT id, {listed} FROM p", "f": filters}
-    con.execute("CREATE TABLE p (id INT, a BOOLEAN, b BOOLEAN, c BOOLEAN)")
-    for name, query in queries.items():
-        con.execute(
-            f"CREATE MATERIALIZED VIEW {name} WITH (REFRESH POLICY = incremental) AS {query}"
-        )
-    values = itertools.product(("NULL", "TRUE", "FALSE"), repeat=3)
-    given = ", ".join(f"({i}, {', '.join(row)})" for i, row in enumerate(values))
-    con.execute(f"INSERT INTO p VALUES {given}")
-    for name, query in queries.items():
-        found = con.execute(f"SELECT * FROM {name}").fetchall()
-        assert sorted(found, key=repr) == sorted(con.execute(query).fetchall(), key=repr)
-
-
-def conditions() -> list[str]:
-    """Every pair of operators over booleans, as far as Spark reads it."""
-    read, _ = split(in_a_row(2, _BOOLEAN))
-    return [re.sub(r"\bd\b", "a", text) for text, _ in read]
-
-
-def test_views_have_the_rows_that_spark_has(con: Connection) -> None:
-    """Conditions over all combinations of three booleans, as values and as filters."""
-    check_views(con, [*_FOUND_WRONG, *conditions()[::8]])
-
-
-@pytest.mark.slow
-def test_views_have_the_rows_that_spark_has_for_every_pair(con: Connection) -> None:
-    """The same for all of them."""
-    texts = conditions()
-    assert len(texts) > 150
-    check_views(con, texts)
