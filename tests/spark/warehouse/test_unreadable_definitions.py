@@ -42,10 +42,6 @@ def rewrite(con: Connection, domain: str, text: str) -> None:
     )
 
 
-def entry(con: Connection, name: str) -> Item:
-    return item_of(con, name)
-
-
 def newer_definition(item: Item) -> str:
     """A statement that this version does not know."""
     newer = item.definition.text.replace("AS SELECT", "KEEPING FOREVER AS SELECT")
@@ -72,7 +68,7 @@ def refused(con: Connection, sql: str, name: str) -> None:
 def test_only_what_depends_on_it_fails(con: Connection, change: Callable[[Item], str]) -> None:
     """A plain view and a materialized view are unreadable; the rest of the warehouse goes on."""
     con.execute(SET_UP)
-    broken, shattered = entry(con, "broken"), entry(con, "shattered")
+    broken, shattered = item_of(con, "broken"), item_of(con, "shattered")
     rewrite(con, OBJECT + broken.id, change(broken))
     rewrite(con, OBJECT + shattered.id, change(shattered))
     names = ["broken", "shattered"]
