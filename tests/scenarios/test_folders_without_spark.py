@@ -304,6 +304,32 @@ def test_refused(warehouse: Connection, after: str, condition: str, hint: str) -
     assert _plan(warehouse, TABLE + OTHER).pending == ()
 
 
+def test_refusals_of_views_and_tasks(warehouse: Connection) -> None:
+    """Other inputs, other types, unknown names, circles: each by its own condition."""
+    text = """
+    CREATE TABLE t (k INT, v INT); CREATE TABLE u (k INT, v INT);
+    CREATE MATERIALIZED VIEW m AS SELECT k, v FROM t;
+    CREATE CONTINUAL TASK c (k INT) ON INPUT m AS (INSERT INTO c SELECT k FROM m);
+    CREATE VIEW p AS SELECT k, v FROM t;
+    CREATE MATERIALIZED VIEW q AS SELECT v FROM p;
+    """
+    _apply(warehouse, text)
+    for old, new, name, condition in (
+        ("INPUT m AS", "INPUT t AS", "c", "NOT_SUPPORTED"),
+        ("c (k INT)", "c (k INT8)", "c", "NOT_SUPPORTED"),
+        ("SELECT k FROM m", "SELECT z FROM m", "c", "UNKNOWN_COLUMN"),
+        ("VIEW p AS SELECT k, v", "VIEW p AS SELECT k", "q", "UNKNOWN_COLUMN"),
+    ):
+        assert _refused(_plan(warehouse, text.replace(old, new)))[name] == condition, new
+    with pytest.raises(CtsqlError, match="RECURSIVE_DEFINITION"):
+        _plan(warehouse, text.replace("VIEW p AS SELECT k, v FROM t", "VIEW p AS SELECT v FROM q"))
+    # A plain view may get other columns with all that reads it.
+    both = text.replace("VIEW p AS SELECT k, v", "VIEW p AS SELECT k, v AS w").replace(
+        "SELECT v FROM p", "SELECT w AS v FROM p"
+    )
+    assert _refused(_plan(warehouse, both)) == {}
+
+
 def test_a_saved_plan_is_what_is_done(warehouse: Connection) -> None:
     """If the warehouse or the folder has changed since, nothing is done."""
     folder = read_folder([Source(TABLE, "all.sql")])

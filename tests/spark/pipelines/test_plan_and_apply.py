@@ -122,57 +122,6 @@ def test_changes_come_into_force_together(connect: Callable[[], Connection]) -> 
     check_rows(con, "SELECT * FROM ups", (1,), (1,), (1,))
 
 
-def test_refusals_of_views_and_tasks(con: Connection) -> None:
-    """Readers that would break, other inputs, unknown names: each by its own condition."""
-    text = """
-    CREATE TABLE t (k INT, v INT); CREATE TABLE u (k INT, v INT);
-    CREATE MATERIALIZED VIEW m AS SELECT k, v FROM t;
-    CREATE CONTINUAL TASK c (k INT) ON INPUT m AS (INSERT INTO c SELECT k FROM m);
-    CREATE VIEW p AS SELECT k, v FROM t;
-    CREATE MATERIALIZED VIEW q AS SELECT v FROM p;
-    """
-    applied(con, text)
-    con.execute("CREATE MATERIALIZED VIEW mine AS SELECT v FROM m")  # not of the folder
-    moments = moments_of(con)
-    cases = [
-        ("VIEW m AS SELECT k, v", "VIEW m AS SELECT k, v AS w", "m", "COLUMNS_IN_USE"),
-        ("INPUT m AS", "INPUT t AS", "c", "NOT_SUPPORTED"),
-        ("c (k INT)", "c (k INT8)", "c", "NOT_SUPPORTED"),
-        ("SELECT k FROM m", "SELECT z FROM m", "c", "UNKNOWN_COLUMN"),
-        ("VIEW p AS SELECT k, v", "VIEW p AS SELECT k", "q", "UNKNOWN_COLUMN"),
-        (
-            "VIEW p AS SELECT k, v FROM t",
-            "VIEW p AS SELECT k, v FROM q",
-            "",
-            "RECURSIVE_DEFINITION",
-        ),
-    ]
-    for old, new, name, condition in cases:
-        if not name:
-            with pytest.raises(CtsqlError) as caught:
-                planned(con, text.replace(old, new))
-            assert caught.value.condition == condition
-            continue
-        change = change_of(planned(con, text.replace(old, new)), name)
-        assert change.refusal is not None, new
-        assert change.refusal.condition == condition, new
-    broken = change_of(
-        planned(con, text.replace("k, v FROM t;\n    CREATE C", "k, v AS w FROM t;\n    CREATE C")),
-        "m",
-    )
-    assert broken.refusal is not None
-    assert broken.refusal.detail == "Column v would be dropped. Its readers: mine."
-    # A plain view may get other columns with all that reads it.
-    both = text.replace("VIEW p AS SELECT k, v", "VIEW p AS SELECT k, v AS w").replace(
-        "SELECT v FROM p", "SELECT w AS v FROM p"
-    )
-    assert statuses(planned(con, both))["q"] == "changed query of a view that it reads"
-    assert moments_of(con) == moments
-    applied(con, both)
-    con.execute("INSERT INTO t VALUES (1, 2)")
-    check_rows(con, "SELECT * FROM q", (2,))
-
-
 def test_what_was_attached_stays_when_an_apply_fails(con: Connection, tmp_path: Path) -> None:
     """It is another's; what the apply has begun to make goes."""
     place = tmp_path / "theirs"
