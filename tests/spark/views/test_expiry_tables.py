@@ -15,12 +15,10 @@ from ctsql.runtime.views.mint import Description
 from ctsql.runtime.views.side_table import SideTableKind, side_tables_of
 from ctsql.runtime.views.sink import ViewSink
 from tests.conftest import TEST_MASTER
-from tests.crash.test_faults import STATE_COMMITTED
 from tests.helpers.clock_ahead import Clock
 from tests.helpers.opened import engine_of, item_of
-from tests.helpers.processes import run_killed
 from tests.helpers.table_folder import orphans
-from tests.helpers.view_reports import rows, said
+from tests.helpers.view_reports import said
 from tests.spark.views.test_temporal_filters import HOUR, MINUTE, SECOND, VIEWS, ModelWarehouse
 
 pytestmark = pytest.mark.spark
@@ -160,27 +158,3 @@ def test_replicas_race(
     ahead.ahead = HOUR + SECOND
     assert sorted(con.execute("SELECT * FROM m").fetchall()) == [(0,), (1,), (9,)]
     assert said(con, "m")["expiries_by"] == {"t@1": FOUND}
-
-
-@pytest.mark.slow
-def test_killed_between_the_expiries_and_the_view(
-    warehouse: Path, connect: Callable[[], Connection]
-) -> None:
-    """The view names what belongs to its own T; what was written meanwhile is not used for it."""
-    first = connect()
-    first.execute("CREATE TABLE t (k INT, at TIMESTAMP)")
-    spread = "now() + make_dt_interval(0, 0, 0, id / 100)"
-    first.execute(f"INSERT INTO t SELECT id % 3, {spread} FROM range({2 * ROWS_MIN})")
-    query = "SELECT k, count(*) AS n FROM t WHERE at <= now() GROUP BY k"
-    first.execute(f"CREATE MATERIALIZED VIEW m {GIVEN} AS {query}; SELECT * FROM m")
-    assert FILLED in _how(first, "m")
-    first.close()
-    added = "INSERT INTO t SELECT 1, now() + make_dt_interval(0, 0, 0, id) FROM range(30)"
-    run_killed(warehouse, [added, "DELETE FROM t WHERE k = 2", "SELECT * FROM m"], STATE_COMMITTED)
-    con = connect()
-    for statement in ("SELECT 1", added):
-        con.execute(statement)
-        found = rows(con, "SELECT * FROM m")
-        assert found == rows(con, f"{query.replace('now()', f'timestamp_millis({con.now()})')}")
-        assert con.execute("VERIFY m").fetchall() == []
-    assert ADDED in _how(con, "m")
