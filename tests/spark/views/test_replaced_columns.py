@@ -9,7 +9,6 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
-from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.definitions import cutover
 from ctsql.runtime.views.refresh_policy import Strategy
 from tests.conftest import TEST_MASTER
@@ -164,31 +163,6 @@ def test_between_the_catalog_and_the_table(awaiting: Connection) -> None:
         assert _anew(table) == [len(log(table)) - 1]
         assert_rows(reader.execute(STORED).fetchall(), NEW_ROWS, "stored")
     assert_rows(awaiting.execute(STORED).fetchall(), NEW_ROWS, "stored")
-
-
-@pytest.mark.slow
-def test_what_was_bound_to_older_columns_is_not_read(
-    shop: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The view is replaced between the binding of a query and its read: run it again."""
-    mint_for = Engine.mint_for
-
-    def replaced_first(engine: Engine, items: Any) -> int:
-        monkeypatch.undo()
-        _replace(shop, OLD)
-        return mint_for(engine, items)
-
-    shop.execute("CREATE TABLE copy (n BIGINT)")
-    with open_connection(shop.warehouse, master=TEST_MASTER) as other:
-        for sql in ("SELECT n, k FROM m", "INSERT INTO copy SELECT n FROM m"):
-            _replace(shop)
-            monkeypatch.setattr(Engine, "mint_for", replaced_first)
-            refused = _refused(other, sql)
-            assert (refused.condition, refused.hint) == (
-                "VIEW_REPLACED",
-                "Run the statement again.",
-            )
-    assert shop.execute("SELECT * FROM copy").fetchall() == []
 
 
 TYPES = (
