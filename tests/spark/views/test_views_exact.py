@@ -1,7 +1,7 @@
 """A materialized view holds its query's result as a multiset, exactly, whatever the types."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,8 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.planner.literals import literal
-from ctsql.runtime.statements.definitions import cutover
 from tests.conftest import VECTORS
 from tests.helpers.table_folder import data_files, folder, log, orphans, rows_at
-from tests.helpers.view_reports import said
 from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -114,46 +112,6 @@ def test_all_types(con: Connection) -> None:
     assert not orphans(table)
 
 
-@pytest.mark.slow
-def test_negative_zero_is_not_zero(con: Connection) -> None:
-    """0.0 becoming -0.0 is a change, at any depth."""
-    wraps = {"a": "{}", "b": "array({})", "c": "named_struct('x', {})", "d": "map('k', {})"}
-    zero = {name: wrap.format("double('0.0')") for name, wrap in wraps.items()}
-    negative = {name: wrap.format("double('-0.0')") for name, wrap in wraps.items()}
-    row = "SELECT " + ", ".join(f"{v} AS {k}" for k, v in zero.items())
-    negative_row = "SELECT " + ", ".join(negative.values())
-    con.execute(f"CREATE TABLE t AS {row} UNION ALL {negative_row}")
-    con.execute("CREATE MATERIALIZED VIEW m AS SELECT * FROM t")
-    _check(con, "created")
-    con.execute(f"INSERT INTO t {negative_row}; INSERT INTO t {negative_row}")
-    _check(con, "more")
-    con.execute("UPDATE t SET " + ", ".join(f"{k} = {v}" for k, v in negative.items()))
-    _check(con, "all negative")
-    con.execute("UPDATE t SET " + ", ".join(f"{k} = {v}" for k, v in zero.items()))
-    _check(con, "all positive")
-
-
-MAPS = {
-    "n": "map('a', 7, 'b', CAST(NULL AS INT))",
-    "d": "map('b', CAST(NULL AS DOUBLE), 'a', double('NaN'))",
-    "l": "array(map(1, CAST(NULL AS DATE), 2, DATE '2000-01-01'), NULL)",
-    "s": "named_struct('m', map(true, CAST(NULL AS BOOLEAN)), 'x', CAST(NULL AS INT))",
-}
-
-
-def test_nulls_in_maps_are_kept(con: Connection) -> None:
-    """A NULL in a map is no number, also where rows were compared; maps have no order."""
-    values = ", ".join(f"{value} AS {name}" for name, value in MAPS.items())
-    con.execute(f"CREATE TABLE t AS SELECT CAST(id AS INT) AS id, {values} FROM range(4)")
-    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH POLICY = incremental) AS SELECT * FROM t")
-    _check(con, "created")
-    con.execute(f"INSERT INTO t SELECT 9, {', '.join(MAPS.values())}; DELETE FROM t WHERE id = 1")
-    _check(con, "inserted and deleted")
-    con.execute("UPDATE t SET d = map('a', double('NaN'), 'b', NULL), id = 7 WHERE id = 2")
-    _check(con, "the same map in another order")
-    assert said(con, "m")["strategy"] == "incremental"
-
-
 def test_k_of_n_duplicates_go(con: Connection) -> None:
     """Of n equal rows exactly k are deleted, whichever files they are in."""
     con.execute("CREATE TABLE t (k INT, n INT)")
@@ -184,64 +142,6 @@ def test_no_difference_no_file(con: Connection) -> None:
     con.execute("INSERT INTO t VALUES (2)")
     assert con.execute("SELECT * FROM m").fetchall() == [(True,)]
     assert data_files(table) == before
-
-
-@pytest.mark.core
-def test_a_stray_row_is_mended_by_the_next_write(con: Connection) -> None:
-    """What somebody wrote into the view's table is gone once the view is written again."""
-    con.execute("CREATE TABLE t (k STRING, v INT); INSERT INTO t VALUES ('a', 1)")
-    con.execute("CREATE MATERIALIZED VIEW m AS SELECT * FROM t")
-    stray = con.spark.createDataFrame([("stray", 9), ("a", 1)], "k STRING, v INT")
-    stray.write.format("delta").mode("append").save(str(folder(con, "m")))
-    con.execute("INSERT INTO t VALUES ('b', 2)")
-    found = con.execute("SELECT * FROM m").fetchall()
-    assert_rows(found, [("a", 1), ("b", 2)], "after the next write")
-
-
-@pytest.mark.core
-def test_errors_are_contents_and_heal(con: Connection) -> None:
-    """While the query fails the view keeps what it held and reads of it fail; then it heals."""
-    con.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (2)")
-    con.execute("CREATE MATERIALIZED VIEW m AS SELECT 100 DIV a AS r FROM t")
-    table = folder(con, "m")
-    con.execute("INSERT INTO t VALUES (0)")
-    before = data_files(table)
-    with pytest.raises(Exception, match="by zero"):
-        con.execute("SELECT * FROM m").fetchall()
-    assert data_files(table) == before
-    con.execute("DELETE FROM t WHERE a = 0")
-    assert con.execute("SELECT * FROM m").fetchall() == [(50,)]
-
-
-@pytest.mark.core
-def test_a_replaced_query_takes_over_whoever_dies(
-    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed between the catalog's commit and the difference: the next read writes it."""
-    con, other = connect(), connect()
-    con.execute("CREATE TABLE t (k INT); INSERT INTO t VALUES (1), (2)")
-    con.execute("CREATE MATERIALIZED VIEW m AS SELECT k FROM t")
-    con.execute("CREATE CONTINUAL TASK seen ON INPUT m AS (INSERT INTO seen SELECT k FROM m)")
-    assert_rows(other.execute("SELECT * FROM seen").fetchall(), [(1,), (2,)], "before")
-    with monkeypatch.context() as dying:
-        dying.setattr(cutover, "complete", _die)
-        with pytest.raises(KeyboardInterrupt):
-            con.execute("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT k * 10 AS k FROM t")
-    assert_rows(other.execute("SELECT * FROM m").fetchall(), [(10,), (20,)], "after")
-    seen = [(1,), (2,), (10,), (20,)]
-    assert_rows(other.execute("SELECT * FROM seen").fetchall(), seen, "what follows it")
-    version = folder_version(con, "m")
-    assert_rows(con.execute("SELECT * FROM seen").fetchall(), seen, "by the one that died")
-    assert folder_version(con, "m") == version
-
-
-def _die(*_: object, **__: object) -> None:
-    raise KeyboardInterrupt
-
-
-def folder_version(con: Connection, name: str) -> int:
-    """The newest version of an object's table."""
-    return len(log(folder(con, name))) - 1
 
 
 def test_a_view_over_one_that_passed_a_time_over(con: Connection) -> None:
