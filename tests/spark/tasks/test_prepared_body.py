@@ -1,52 +1,20 @@
 """A task that runs again and again over few rows keeps the plan of what it inserts."""
 
-from collections import Counter
-
 import pytest
 
 from benchmarks.measures import jobs_started
 from ctsql.api import Connection
-from ctsql.catalog.errors import CtsqlError, Declined
+from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta import change_feed
 from ctsql.runtime.tasks import body as task_body
 
 pytestmark = pytest.mark.spark
 
 FEED = ("(1, 10), (2, 20)", "(1, 11), (3, 5), (3, 6)", "(2, 7), (9, NULL)", "(3, 1)", "(3, 7)")
-BODIES = {
-    "upsert": (
-        "DELETE FROM o WHERE k IN (SELECT k FROM feed);"
-        "INSERT INTO o SELECT k, max(v) FROM feed GROUP BY k;",
-        [(1, 11), (2, 7), (3, 7), (9, None)],
-    ),
-    "what is inserted is deleted": (
-        "INSERT INTO o SELECT k, max(v) FROM feed GROUP BY k;"
-        "DELETE FROM o WHERE k IN (SELECT k FROM feed);",
-        [],
-    ),
-    "filter": (
-        "INSERT INTO o SELECT k, v FROM feed WHERE v > 6;",
-        [(1, 10), (1, 11), (2, 7), (2, 20), (3, 7)],
-    ),
-    "twice": (
-        "INSERT INTO o SELECT k, v FROM feed WHERE k = 1; INSERT INTO o SELECT k, -v FROM feed;",
-        [
-            *[(1, -11), (1, -10), (1, 10), (1, 11), (2, -20), (2, -7)],
-            *[(3, -7), (3, -6), (3, -5), (3, -1), (9, None)],
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize(("body", "rows"), BODIES.values(), ids=BODIES)
-def test_outputs(con: Connection, body: str, rows: list[tuple[object, ...]]) -> None:
-    """The rows of each run are its own, whichever the plan was made with."""
-    con.execute("CREATE TABLE feed (k BIGINT, v BIGINT)")
-    con.execute(f"CREATE CONTINUAL TASK o (k BIGINT, v BIGINT) ON INPUT feed AS ({body})")
-    for values in FEED:
-        con.execute(f"INSERT INTO feed VALUES {values}")
-        found = con.execute("SELECT * FROM o ORDER BY k, v NULLS LAST").fetchall()
-    assert found == rows
+UPSERT = (
+    "DELETE FROM o WHERE k IN (SELECT k FROM feed);"
+    "INSERT INTO o SELECT k, max(v) FROM feed GROUP BY k;"
+)
 
 
 def test_next_runs_plan_nothing(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,9 +25,7 @@ def test_next_runs_plan_nothing(con: Connection, monkeypatch: pytest.MonkeyPatch
         task_body, "lower_transaction", lambda *given: lowered.append(given) or lower(*given)
     )
     con.execute("CREATE TABLE feed (k BIGINT, v BIGINT)")
-    con.execute(
-        f"CREATE CONTINUAL TASK o (k BIGINT, v BIGINT) ON INPUT feed AS ({BODIES['upsert'][0]})"
-    )
+    con.execute(f"CREATE CONTINUAL TASK o (k BIGINT, v BIGINT) ON INPUT feed AS ({UPSERT})")
     counts = []
     for values in FEED:
         con.execute(f"INSERT INTO feed VALUES {values}")
@@ -105,53 +71,6 @@ def test_a_change_is_read_once(con: Connection, monkeypatch: pytest.MonkeyPatch)
         assert rows == [(1, 0), (1, 1), (1, 2)]
 
 
-MIXED = (
-    "INSERT INTO feed VALUES (1, 1, 'a', 0D), (2, 2, 'b', double('NaN')), (3, NULL, NULL, -0D)",
-    "INSERT INTO feed VALUES (3, 3, 'c', 1.5D), (4, 4, '', NULL)",
-    "UPDATE feed SET v = v + 1, f = -f WHERE k < 3",
-    "DELETE FROM feed WHERE k = 3 AND v IS NULL; INSERT INTO feed VALUES (3, NULL, NULL, 0D)",
-    "MERGE INTO feed USING (SELECT 4 AS k) AS n ON feed.k = n.k "
-    "WHEN MATCHED THEN UPDATE SET v = NULL",
-    "BEGIN; DELETE FROM feed WHERE k = 1; INSERT INTO feed VALUES (1, 2, 'a', -0D); COMMIT",
-    "DELETE FROM feed WHERE k = 2",
-)
-OUTPUTS = {
-    "a": "DELETE FROM a WHERE k IN (SELECT k FROM feed); INSERT INTO a SELECT * FROM feed",
-    "b": "DELETE FROM b WHERE k IN (SELECT k FROM a); INSERT INTO b SELECT * FROM a",
-    "gone": "INSERT INTO gone SELECT * FROM deletes(a)",
-    "moved": "INSERT INTO moved SELECT k, v + diff, s, f FROM changes(a)",
-}
-
-
-def test_changes_that_delete(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the driver nets few rows that come and go, or Spark does, outputs are the same."""
-    contents = []
-    for number, spark_only in enumerate((False, True)):
-        if spark_only:
-            monkeypatch.setattr(
-                change_feed, "change_of", lambda *_: Declined("left to Spark by the test")
-            )
-        con.execute(f"CREATE SCHEMA s{number}; USE s{number}")
-        con.execute("CREATE TABLE feed (k BIGINT, v BIGINT, s STRING, f DOUBLE)")
-        for name, body in OUTPUTS.items():
-            on = "feed" if name == "a" else "a"
-            con.execute(
-                f"CREATE CONTINUAL TASK {name} (k BIGINT, v BIGINT, s STRING, f DOUBLE) "
-                f"ON INPUT {on} AS ({body};)"
-            )
-        for statement in MIXED:
-            con.execute(statement)
-            con.run(once=True)
-        contents.append(
-            {
-                name: Counter(map(repr, con.execute(f"SELECT * FROM {name}").fetchall()))
-                for name in OUTPUTS
-            }
-        )
-    assert contents[0] == contents[1]
-    assert all(contents[0].values())
-
-
 def test_a_link_of_a_chain_is_one_job(con: Connection) -> None:
     """An upsert over an upsert's output, which deletes and inserts, asks Spark once a tick."""
     con.execute("CREATE TABLE feed (k BIGINT, v BIGINT)")
@@ -190,7 +109,7 @@ def test_tasks_of_one_shape_are_planned_once(
     monkeypatch.setattr(
         task_body, "lower_transaction", lambda *given: lowered.append(given) or lower(*given)
     )
-    _tasks(con, 4, BODIES["upsert"][0])
+    _tasks(con, 4, UPSERT)
     counts = []
     for n in range(4):
         con.execute(f"INSERT INTO feed{n} VALUES (1, {n}), (1, {n + 5}), ({n}, NULL)")
