@@ -25,13 +25,10 @@ ROUNDS = (
 )
 VIEWS = {
     "filtered": ("SELECT k, v + 1 AS x FROM t WHERE v > 5 OR s = 'b'", Strategy.INCREMENTAL),
-    "joined": ("SELECT t.k, v, w FROM t JOIN u ON t.k = u.k", Strategy.INCREMENTAL),
-    "outer_joined": ("SELECT t.k, v, w FROM t LEFT JOIN u ON t.k = u.k", Strategy.INCREMENTAL),
     "grouped": (
         "SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k",
         Strategy.AFFECTED_KEYS,
     ),
-    "first": ("SELECT k, v FROM t ORDER BY v DESC NULLS LAST, k LIMIT 2", Strategy.FIRST_ROWS),
 }
 
 
@@ -122,12 +119,6 @@ def test_a_view_of_first_rows_without_rows_is_followed(con: Connection) -> None:
     con.execute("INSERT INTO t VALUES (1, 1), (2, 3), (3, 2)")
     assert rows(con, "SELECT * FROM lowest") == rows(con, query)
     assert said(con, "lowest")["strategy"] == Strategy.FIRST_ROWS.value
-
-
-@pytest.mark.slow
-def test_joins_and_first_rows_equal_recomputing(con: Connection) -> None:
-    """The other ways."""
-    follow(con, ("joined", "outer_joined", "first"))
 
 
 @pytest.mark.core
