@@ -7,7 +7,6 @@ import pytest
 from pyspark.sql import functions as F
 
 from ctsql.api import Connection
-from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.table_changes import parse_partition
 from ctsql.runtime.tasks import runs
@@ -119,39 +118,6 @@ def test_a_long_backlog(con: Connection) -> None:
     explained = rows_of(con, "EXPLAIN CONTINUAL TASK audit")
     assert "waiting Ts share a job and a commit" in str(explained[0])
     check_together(con, foreign_commits(con, 1_000), looked_at=20)
-
-
-def test_an_error_stops_at_its_time(con: Connection) -> None:
-    """Computed together or not, the T at fault is the one that fails; those before are in."""
-    con.execute(
-        """
-        CREATE TABLE feed (k INT, v INT);
-        CREATE CONTINUAL TASK part (k INT) ON INPUT feed AS (
-            INSERT INTO part SELECT 10 % v FROM feed WHERE k > 0)"""
-    )
-    for k, v in ((1, 3), (2, 4), (3, 0), (4, 6)):
-        commit(con, [(k, v)])
-    with pytest.raises(CtsqlError, match="TASK_FAILED"):
-        con.execute("SELECT * FROM part")
-    con.execute("ALTER CONTINUAL TASK part SKIP")
-    assert_rows(rows_of(con, "SELECT * FROM part"), [(1,), (2,), (4,)], "10 % v")
-
-
-def test_a_view_between_tasks(con: Connection) -> None:
-    """A task that follows a view over a backlog sees what the view was at each T."""
-    con.execute("""
-        CREATE TABLE feed (k INT);
-        CREATE CONTINUAL TASK copy (k INT) ON INPUT feed AS (INSERT INTO copy SELECT k FROM feed);
-        CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM copy;
-        CREATE CONTINUAL TASK seen (n BIGINT) ON INPUT counted AS (
-            INSERT INTO seen SELECT n FROM counted);
-    """)
-    for k in range(4):
-        con.execute(f"INSERT INTO feed VALUES ({k})")
-    before = written(con, "copy")
-    con.execute("SELECT * FROM copy")
-    assert written(con, "copy") == before + 1
-    assert_rows(rows_of(con, "SELECT n FROM seen"), [(n,) for n in range(5)], "seen")
 
 
 def test_a_tick_shares_a_time(con: Connection) -> None:
