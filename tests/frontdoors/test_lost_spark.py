@@ -12,6 +12,24 @@ from ctsql.runtime.spark.failures.errors import is_lost
 from ctsql.runtime.spark.internals import sessions
 
 
+def _connected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: SimpleNamespace
+) -> ctsql.Connection:
+    """A connection whose session has this context."""
+    engine = SimpleNamespace(
+        session=SimpleNamespace(sparkContext=context),
+        read_only=True,
+        gateway=SimpleNamespace(cancel=lambda _: None),
+    )
+    con = ctsql.connect(str(tmp_path / "warehouse"))
+    monkeypatch.setattr(con, "_opened", lambda: engine)
+    monkeypatch.setattr(sessions, "active", lambda _: nullcontext())
+    return con
+
+
+CALLS = dict.fromkeys(("setJobGroup", "setLocalProperty"), lambda *_, **__: None)
+
+
 @pytest.mark.parametrize("step", ["setJobGroup", "setLocalProperty", "stop"])
 def test_spark_is_gone_when_a_statement_begins_or_ends(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -21,12 +39,8 @@ def test_spark_is_gone_when_a_statement_begins_or_ends(
     def refused(*_: object, **__: object) -> None:
         raise ConnectionRefusedError("Connection refused")
 
-    calls = dict.fromkeys(("setJobGroup", "setLocalProperty"), lambda *_, **__: None)
-    context = SimpleNamespace(**{**calls, step: refused}, _jsc=step != "stop" or None)
-    engine = SimpleNamespace(session=SimpleNamespace(sparkContext=context), read_only=True)
-    con = ctsql.connect(str(tmp_path / "warehouse"))
-    monkeypatch.setattr(con, "_opened", lambda: engine)
-    monkeypatch.setattr(sessions, "active", lambda _: nullcontext())
+    context = SimpleNamespace(**{**CALLS, step: refused}, _jsc=step != "stop" or None)
+    con = _connected(tmp_path, monkeypatch, context)
     told = pytest.raises(CtsqlError, match="the connection to Spark was lost")
     with told as caught, con._running("a statement"):
         pass
@@ -38,15 +52,7 @@ def test_cancel_ends_one_statement(
     is_running: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is asked of the connection after that runs, a question about objects included."""
-    calls = dict.fromkeys(("setJobGroup", "setLocalProperty"), lambda *_, **__: None)
-    context = SimpleNamespace(**calls, _jsc=True)
-    gateway = SimpleNamespace(cancel=lambda _: None)
-    engine = SimpleNamespace(
-        session=SimpleNamespace(sparkContext=context), read_only=True, gateway=gateway
-    )
-    con = ctsql.connect(str(tmp_path / "warehouse"))
-    monkeypatch.setattr(con, "_opened", lambda: engine)
-    monkeypatch.setattr(sessions, "active", lambda _: nullcontext())
+    con = _connected(tmp_path, monkeypatch, SimpleNamespace(**CALLS, _jsc=True))
     if not is_running:
         con.cancel()
     with pytest.raises(CtsqlError) as caught, con._running("a statement"):  # noqa: PT012

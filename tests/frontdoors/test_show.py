@@ -132,13 +132,6 @@ def test_a_limited_table_says_that_there_is_more() -> None:
     assert written(whole, Format.TABLE, limit=2).endswith("(2 rows)\n")
 
 
-def test_a_terminal_table_is_drawn_and_shows_null() -> None:
-    """The drawn table has borders."""
-    text = written(sample(), Format.TABLE, terminal=True)
-    assert "╭" in text
-    assert "NULL" in text
-
-
 def drawn(result: Result, width: int, *, expanded: bool | None = False) -> str:
     """The table on a terminal of so many columns."""
     with pytest.MonkeyPatch.context() as patch:

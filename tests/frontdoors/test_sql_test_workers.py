@@ -36,26 +36,11 @@ def test_outcomes_are_told_in_the_order_of_the_tests(monkeypatch: pytest.MonkeyP
     assert told == run.outcomes == [f"outcome {n}" for n in range(5)]
 
 
-def test_no_test_begins_after_a_worker_has_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = []
+def test_a_worker_that_raises_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first test fails while the second worker is in number 4: no other test begins then.
 
-    def run_case(case: int, *_: object) -> str:
-        begun.append(case)
-        if case == 1:
-            raise OSError("the disk is full")
-        return "passed"
-
-    monkeypatch.setattr(command, "run_case", run_case)
-    run = command.CommandRun(range(5), lambda _: None)  # type: ignore[arg-type]
-    with pytest.raises(OSError, match="the disk is full"):
-        run.work(_warehouses())
-    run.work(_warehouses())  # what another worker does next
-    assert begun == [0, 1]
-    assert run.outcomes == ["passed"]
-
-
-def test_what_is_done_is_told_when_a_worker_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first test hangs until it is cancelled; the second worker is in the last one then."""
+    What was done is told, and number 4 when it ends.
+    """
     last_has_begun, is_cancelled = threading.Event(), threading.Event()
 
     def run_case(case: int, *_: object) -> str:
@@ -68,7 +53,7 @@ def test_what_is_done_is_told_when_a_worker_raises(monkeypatch: pytest.MonkeyPat
         return f"outcome {case}"
 
     told: list[Any] = []
-    run = command.CommandRun(range(5), told.append)  # type: ignore[arg-type]
+    run = command.CommandRun(range(6), told.append)  # type: ignore[arg-type]
     other = threading.Thread(target=run.work, args=(_warehouses(),))
 
     def begin_other(case: int, *rest: object) -> str:
