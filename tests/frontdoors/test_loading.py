@@ -1,25 +1,19 @@
 """What Python has gets in and out: frames, tuples, dicts, parameters, transactions."""
 
-import io
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
 import ctsql
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError, InterfaceError
-from ctsql.console.progress import Progress
-from ctsql.console.script import OutputSettings, Runner
-from ctsql.shell.repl import Repl
 from tests.helpers.table_folder import folder, versions
 
 pytestmark = pytest.mark.spark
@@ -105,7 +99,7 @@ REFUSED: list[tuple[Any, str, str]] = [
 
 
 def test_append_refuses_what_does_not_fit(table: Connection) -> None:
-    """Nothing is committed."""
+    """Nothing is committed; outputs and read-only connections are refused as by INSERT."""
     before = versions(folder(table, "t"))
     for rows, condition, word in REFUSED:
         with pytest.raises(CtsqlError) as refused:
@@ -113,10 +107,6 @@ def test_append_refuses_what_does_not_fit(table: Connection) -> None:
         assert refused.value.condition == condition, refused.value
         assert word in str(refused.value)
         assert versions(folder(table, "t")) == before, rows
-
-
-def test_append_refuses_outputs_and_read_only(table: Connection) -> None:
-    """What INSERT refuses, append refuses."""
     table.execute("CREATE MATERIALIZED VIEW v AS SELECT id FROM t")
     with pytest.raises(CtsqlError, match="OUTPUT_OWNED"):
         table.append("v", [(1,)])
@@ -128,32 +118,6 @@ def test_append_refuses_outputs_and_read_only(table: Connection) -> None:
     with pytest.raises(CtsqlError, match="READ_ONLY_MODE"):
         reader.append("t", [(1, "a", 1)])
     reader.close()
-
-
-def test_copy_of_the_shell(
-    table: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    r"""``\\copy`` takes local files, what is typed up to ``\\.``, and shows what it writes."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.stdin", io.StringIO("id,name\n1,a b\n2,'\n\\.\n3,c\n"))
-    out, err = io.StringIO(), io.StringIO()
-    settings = OutputSettings(
-        out=out, messages=Console(file=err, width=200), progress=Progress(err, enabled=False)
-    )
-    repl = Repl(Runner(table, settings))
-    repl.feed(r"\copy t (id, name) FROM STDIN")
-    repl.feed(r"\copy t TO 'it''s.csv' (HEADER false)")
-    repl.feed(r"\copy (SELECT id, name FROM t ORDER BY id) TO STDOUT (FORMAT json)")
-    repl.feed(r"\copy t FROM 'it''s.csv' (HEADER false);")
-    repl.feed(r"\copy t FROM 'none.csv'")
-    repl.feed(r"\copy t")
-    assert out.getvalue() == '{"id":1,"name":"a b"}\n{"id":2,"name":"\'"}\n'
-    assert [line for line in err.getvalue().splitlines() if line.startswith("COPY")] == [
-        "COPY 2", "COPY 2", "COPY 2", "COPY 2"
-    ]  # fmt: skip
-    assert "FILE_NOT_FOUND" in err.getvalue()
-    assert r"\copy takes what COPY takes" in err.getvalue()
-    assert len(_rows(table)) == 4
 
 
 def test_register(table: Connection) -> None:

@@ -318,6 +318,16 @@ def test_a_text_is_run_again(tmp_path: Path) -> None:
         assert 'option "watch"' in fed(tmp_path, rf"SELECT 1 \watch {seconds}")[1]
 
 
+def test_rows_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r"""``\\copy`` takes what COPY takes, and what is typed up to ``\\.``."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("k\n1\n\\.\nSELECT 1;\n"))
+    monkeypatch.setattr(FakeConnection, "copied", [])
+    _, err = fed(tmp_path, r"\copy t FROM STDIN", r"\copy t FROM 'none.csv'", r"\copy t")
+    assert FakeConnection.copied == [b"k\n1\n"]
+    assert err.count("COPY 2") == 2
+    assert r"\copy takes what COPY takes" in err
+
+
 def test_variables_and_pset(tmp_path: Path) -> None:
     r"""``\set`` for ``:name``, ``\unset``, ``\pset``; what is wrong has a hint."""
     out, err = fed(tmp_path, r"\set word SELECT", ":word 1;", r"\set", r"\unset word", ":word 1;")

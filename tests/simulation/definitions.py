@@ -8,9 +8,11 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
+from ctsql.catalog.schemas import Column
 from tests.helpers.items import an_item
 from tests.simulation.memory_store import COLUMNS, Bag
 
@@ -294,17 +296,31 @@ def item(name: str, created_at: int) -> Item:
             kind, definition, outputs = ObjectKind.CONTINUAL_TASK, task.definition, task.outputs
         case Part() as part:
             kind, read = ObjectKind.TASK_OUTPUT, [part.task.name]
+    columns = () if outputs else COLUMNS
+    return entry(name, kind, definition, read, created_at, columns, outputs=outputs)
+
+
+def entry(
+    name: str,
+    kind: ObjectKind,
+    definition: str,
+    reads: Sequence[str],
+    created_at: int,
+    columns: tuple[Column, ...] = COLUMNS,
+    **more: Any,
+) -> Item:
+    """An entry whose id and folder are its name; it has no folder without columns."""
+    place = name if columns else None
     return an_item(
         id=name,
         kind=kind,
-        name=Name(DEFAULT_SCHEMA, name),
-        columns=() if outputs else COLUMNS,
+        columns=columns,
         definition=definition,
         reads=tuple(
-            Reading(name=Name(DEFAULT_SCHEMA, r), object_id=r, columns=("k", "v")) for r in read
+            Reading(name=Name(DEFAULT_SCHEMA, r), object_id=r, columns=("k", "v")) for r in reads
         ),
-        location=None if outputs else name,
-        table_id=None if outputs else name,
+        location=place,
+        table_id=place,
         created_at=created_at,
-        outputs=outputs,
+        **more,
     )

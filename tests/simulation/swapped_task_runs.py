@@ -20,8 +20,7 @@ from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover, cutover_of
 from ctsql.catalog.dependencies import outputs_of, parts_of, replacement_of
 from ctsql.catalog.errors import CtsqlError, Declined
-from ctsql.catalog.items import Item, ObjectKind, Reading
-from ctsql.catalog.names import DEFAULT_SCHEMA, Name
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Source
 from ctsql.planner.nodes import Insert, TaskWrite, Transaction
 from ctsql.runtime.delta.change_feed import added_rows
@@ -47,7 +46,7 @@ from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.query_engine import OutputProposal
 from ctsql.runtime.warehouse.stores.catalog_store import CUTOVER
 from ctsql.runtime.warehouse.times.timeline import CUTOVERS
-from tests.helpers.items import an_item, changed
+from tests.helpers.items import changed
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, SentCommit
@@ -91,31 +90,10 @@ def _items(
     name: str, added: int, created_at: int, shape: Shape, replaces: str | None = None
 ) -> list[Item]:
     """The task, then its outputs or its quarantine."""
-    read = Reading(name=Name(DEFAULT_SCHEMA, SOURCE), object_id=SOURCE, columns=("k", "v"))
-    task = an_item(
-        id=name,
-        kind=ObjectKind.CONTINUAL_TASK,
-        name=Name(DEFAULT_SCHEMA, name),
-        columns=world.COLUMNS,
-        definition=body_text(name, added, shape),
-        reads=(read,),
-        location=name,
-        table_id=name,
-        created_at=created_at,
-        replaces=replaces,
-    )
+    kind, text = ObjectKind.CONTINUAL_TASK, body_text(name, added, shape)
+    task = world.entry(name, kind, text, [SOURCE], created_at, replaces=replaces)
     others = [
-        an_item(
-            id=place,
-            kind=ObjectKind.TASK_OUTPUT,
-            name=Name(DEFAULT_SCHEMA, place),
-            definition="",
-            reads=(Reading(name=task.name, object_id=name, columns=()),),
-            columns=world.COLUMNS,
-            location=place,
-            table_id=place,
-            created_at=created_at,
-        )
+        world.entry(place, ObjectKind.TASK_OUTPUT, "", [name], created_at)
         for place in shape.places(name)
         if place != name
     ]

@@ -20,8 +20,7 @@ from pyspark.errors import PySparkRuntimeError
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import fingerprint_of
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, ObjectKind, Reading
-from ctsql.catalog.names import DEFAULT_SCHEMA, Name
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.schemas import Column, same_columns
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.engine import Engine
@@ -34,7 +33,6 @@ from ctsql.runtime.views.strategies import recompute
 from ctsql.runtime.warehouse import output_columns
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
-from tests.helpers.items import an_item
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, SentCommit, schema_text
@@ -56,18 +54,8 @@ def _item(tag: str) -> Item:
         f"CREATE MATERIALIZED VIEW {VIEW} ({tag[0]}, k, v) WITH (REFRESH POLICY = full) "
         f"AS SELECT '{tag}', k, v FROM {SOURCE}"
     )
-    read = Reading(name=Name(DEFAULT_SCHEMA, SOURCE), object_id=SOURCE, columns=("k", "v"))
-    return an_item(
-        id=VIEW,
-        kind=ObjectKind.MATERIALIZED_VIEW,
-        name=Name(DEFAULT_SCHEMA, VIEW),
-        columns=(Column(tag[0], "string"), *world.COLUMNS),
-        definition=text,
-        reads=(read,),
-        location=VIEW,
-        table_id=VIEW,
-        created_at=0,
-    )
+    columns = (Column(tag[0], "string"), *world.COLUMNS)
+    return world.entry(VIEW, ObjectKind.MATERIALIZED_VIEW, text, [SOURCE], 0, columns)
 
 
 TAGS = {_item(tag).definition.text: tag for tag in DEFINITIONS}
