@@ -3,7 +3,6 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from unittest import mock
 
 import pytest
 
@@ -13,18 +12,15 @@ from ctsql.runtime.statements.objects.refresh_view import check_not_finished, re
 from tests.helpers.items import changed
 from tests.simulation import definitions as world
 from tests.simulation.process import MemoryEngine, Process
-from tests.simulation.simulation import Simulation
-from tests.simulation.test_feeds import VIEW, Disturbed, World
+from tests.simulation.test_feeds import VIEW, Disturbed, World, only_the_view
 
 pytestmark = pytest.mark.thorough
 
 
 def _worlds() -> Iterator[World]:
     """The view as its service is about to close it, again and again."""
-    names = world.with_reads([VIEW])
     while True:
-        simulation = Simulation(1)
-        with simulation.patched(), mock.patch.object(world, "chosen", return_value=names):
+        with only_the_view() as simulation:
             made = World(simulation)
             made.store.clock_ms = made.last
             yield made

@@ -1,24 +1,19 @@
 """A view that is about to be followed is written at every T, also by processes that just tick."""
 
 from collections.abc import Iterator
-from unittest import mock
 
 import pytest
 
 from ctsql.runtime.statements.objects.refresh_view import EXPECTED_MS, expect_follower
-from tests.simulation import definitions as world
 from tests.simulation.process import MemoryEngine, Process
 from tests.simulation.simulation import Simulation
-
-VIEW, SOURCE = "kinds", "s0"
+from tests.simulation.test_feeds import SOURCE, VIEW, only_the_view
 
 
 @pytest.fixture
 def simulation() -> Iterator[Simulation]:
     """A world with a view that nobody follows, and to which nothing happens."""
-    made = Simulation(1)
-    names = world.with_reads([VIEW])
-    with made.patched(), mock.patch.object(world, "chosen", return_value=names):
+    with only_the_view() as made:
         made.set_up()
         yield made
 

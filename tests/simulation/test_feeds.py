@@ -2,7 +2,8 @@
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest import mock
 
@@ -43,6 +44,14 @@ def _is_over(engine: MemoryEngine, feed: Feed, times: list[int]) -> bool:
     times += due
     feed.advance_past(max([feed.until, *due]))
     return is_over
+
+
+@contextmanager
+def only_the_view() -> Iterator[Simulation]:
+    """A simulation with this view alone, and to which nothing happens."""
+    made, names = Simulation(1), world.with_reads([VIEW])
+    with made.patched(), mock.patch.object(world, "chosen", return_value=names):
+        yield made
 
 
 @dataclass
@@ -86,9 +95,7 @@ class World:
 def test_the_last_refresh_is_delivered(passive: bool) -> None:
     """Whenever another process writes it, and closes the view."""
     for at in itertools.count(1):
-        simulation = Simulation(1)
-        names = world.with_reads([VIEW])
-        with simulation.patched(), mock.patch.object(world, "chosen", return_value=names):
+        with only_the_view() as simulation:
             there = World(simulation)
             process = Disturbed(simulation, 1)
             engine = process.start()

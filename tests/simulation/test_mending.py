@@ -10,7 +10,7 @@ import pytest
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Definition
+from ctsql.catalog.items import Definition, Item
 from ctsql.runtime.statements.objects.failed_task import retry_failed, skip_failed
 from ctsql.runtime.tasks.progress import failure_of, mended_from
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -35,6 +35,16 @@ def _insert(simulation: Swapping, row: tuple[int, int]) -> None:
     environment = simulation.environment
     folder = environment.store.folders[SOURCE]
     environment.commit(folder, [environment.added(folder, [row])])
+
+
+def _failed(simulation: Swapping, other: MemoryEngine, *rows: tuple[int, int]) -> tuple[int, Item]:
+    """The newest T and the task, which fails at one of these rows, each with a T of its own."""
+    for row in rows:
+        _insert(simulation, row)
+    now, task = other.mint(), other.relations.item(TASK)
+    with pytest.raises(CtsqlError, match="fail"):
+        other.advance([task], now)
+    return now, task
 
 
 def _mend(engine: MemoryEngine, meanwhile: Callable[[], object] = lambda: None) -> None:
@@ -69,12 +79,7 @@ def test_who_knew_later_times_runs_them_by_the_new_definition(
 ) -> None:
     """The other one's turn comes when the failed T is written, and no more."""
     simulation, engine, other = world_of_two
-    for row in ((1, 1), (2, world.BAD), (3, 3), (4, 4)):
-        _insert(simulation, row)
-    known = other.mint()
-    task = other.relations.item(TASK)
-    with pytest.raises(CtsqlError, match="fail"):
-        other.advance([task], known)
+    known, task = _failed(simulation, other, (1, 1), (2, world.BAD), (3, 3), (4, 4))
     turn = turn_at(
         monkeypatch,
         "output_committed",
@@ -95,12 +100,7 @@ def test_what_is_skipped_meanwhile_is_not_mended(
 ) -> None:
     """The Ts that are run then are of the old definition, for who asks later by which one, too."""
     simulation, engine, other = world_of_two
-    for row in ((1, 1), (2, world.BAD), (3, next_value), (4, 4)):
-        _insert(simulation, row)
-    now = other.mint()
-    task = other.relations.item(TASK)
-    with pytest.raises(CtsqlError, match="fail"):
-        other.advance([task], now)
+    now, task = _failed(simulation, other, (1, 1), (2, world.BAD), (3, next_value), (4, 4))
 
     def skip_and_go_on() -> None:
         skip_failed(other, task)
