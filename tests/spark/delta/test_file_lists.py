@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from ctsql.api import Connection, connect
+from ctsql.api import Connection
 from ctsql.runtime.delta.log.log_files import LogFiles
 from ctsql.runtime.delta.stores.log_stores import LocalStore
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.actions import DataFile
-from tests.helpers.opened import engine_of, write_checkpoint
+from tests.helpers.opened import table_of, write_checkpoint
 
 pytestmark = pytest.mark.spark
 
@@ -22,13 +22,6 @@ FROM range(0, 100, 1, 3);
 DELETE FROM a WHERE k % 7 = 0;
 UPDATE a SET s = 'é"\\\\' WHERE k = 5;
 """
-
-
-def _table(con: Connection, name: str) -> DeltaTable:
-    item = next(i for i in engine_of(con).refresh_catalog() if i.name.name == name)
-    table = engine_of(con).relations.table(item)
-    assert isinstance(table, DeltaTable)
-    return table
 
 
 def _by_delta(table: DeltaTable) -> dict[str, object]:
@@ -58,7 +51,7 @@ def test_files_of_a_checkpoint(con: Connection, warehouse: Path, name: str) -> N
     """With deletion vectors, partitions, and commits behind it, at each version."""
     con.execute(TABLES)
     _partitioned(con, warehouse)
-    table = _table(con, name)
+    table = table_of(con, name)
     con.execute(f"INSERT INTO {name} SELECT * FROM {name} WHERE k = 1")
     made = write_checkpoint(table)
     con.execute(f"DELETE FROM {name} WHERE k = 8")
@@ -84,7 +77,7 @@ def test_lists_hold_what_delta_reads_one_by_one(
     con.execute(TABLES)
     _partitioned(con, warehouse)
     for name in ("a", "b"):
-        table = _table(con, name)
+        table = table_of(con, name)
         files = list(table.files(table.version()).values())
         assert len(files) > 2
         made = table.gateway.file_list(files)
@@ -96,24 +89,3 @@ def _one_by_one(table: DeltaTable, files: list[DataFile]) -> Any:
     for file in files:
         adds.add(table.gateway.parse_action(file.line))
     return adds
-
-
-def test_without_calls_for_each_file(
-    con: Connection, warehouse: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows and files are the same, in a process that lists them from commits or a checkpoint."""
-    con.execute(TABLES)
-    expected = con.execute("SELECT * FROM a ORDER BY k, s").fetchall()
-    files = _by_delta(_table(con, "a"))
-    monkeypatch.setattr("ctsql.runtime.delta.internals.jvm.FILES_A_CALL", 2)
-    for checkpoint in (False, True):
-        again = connect(str(warehouse), spark=con.spark)
-        again.start()
-        table = _table(again, "a")
-        if checkpoint:
-            write_checkpoint(table)
-        for crc in (Path(table.location.removeprefix("file:")) / "_delta_log").glob("*.crc"):
-            crc.unlink()  # which list the files of small tables
-        assert {path: _plain(file) for path, file in table.files(table.version()).items()} == files
-        assert again.execute("SELECT * FROM a ORDER BY k, s").fetchall() == expected
-        again.close()
