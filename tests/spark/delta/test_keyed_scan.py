@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from pyspark.sql import DataFrame, functions as F, types as T
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import Declined
@@ -12,7 +12,6 @@ from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta import keyed_scan
 from ctsql.runtime.delta.keyed_scan import KeyPairs, Lookups, StoredRows, change_of, rows_of
 from ctsql.runtime.log.table_changes import VersionChange
-from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.multiset import consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from tests.helpers.opened import table_of
@@ -29,32 +28,6 @@ UPDATE x SET s = 'new' WHERE k = 3; DELETE FROM x WHERE k = 5 OR k IS NULL AND s
 INSERT INTO x SELECT * FROM x WHERE k = 2; UPDATE x SET k = 5 WHERE k = 1 AND s = 'A';
 INSERT INTO x VALUES (8, 'b', 1, NULL, 0.0), (8, 'b', 1, NULL, -0.0), (8, 'b', 1, NULL, -0.0);
 MERGE INTO x USING (SELECT 0.0D AS f) AS n ON x.k = 8 WHEN MATCHED THEN UPDATE SET f = n.f
-"""
-
-EVERY_TYPE = """
-b BOOLEAN, y TINYINT, h SMALLINT, i INT, j INT, l BIGINT, c DECIMAL(15, 2), d DECIMAL(12, 4),
-w DECIMAL(30, 6), s STRING, t STRING, x DATE, z DATE, m TIMESTAMP, n TIMESTAMP_NTZ, f DOUBLE,
-g FLOAT, o BINARY
-"""
-EDGES = """
-SELECT * FROM VALUES
-  (true, 1Y, 2S, 3, 4, 5L, 1.25, 2.0001, 3.000001, 'a', 'PROMO x', DATE '1995-03-15',
-   DATE '1996-02-29', TIMESTAMP '1995-01-01 00:00:01', TIMESTAMP_NTZ '1995-01-01 00:00:01', 1.5D,
-   1.5F, X'00FF'),
-  (false, -128Y, -32768S, -7, 0, -9L, -0.01, -1.5, 999.999999, '', 'promo', DATE '0001-01-01',
-   DATE '9999-12-31', TIMESTAMP '1900-01-01 00:00:00', TIMESTAMP_NTZ '1900-01-01 12:00:00', -0.0D,
-   -0.0F, X''),
-  (true, 127Y, 32767S, 46340, 46340, 3037000499L, 9999999999999.99, 99999999.9999, -2.5, 'ä%_b',
-   'a', DATE '1995-03-15', DATE '1970-01-01', TIMESTAMP '2038-01-19 03:14:08',
-   TIMESTAMP_NTZ '2038-01-19 03:14:08', double('NaN'), float('NaN'), X'61'),
-  (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-   NULL, NULL),
-  (false, 1Y, 2S, 3, 5, 5L, 0.05, 0.0001, 0.000001, 'ab', 'abc', DATE '1995-03-16',
-   DATE '1996-12-31', TIMESTAMP '1995-01-01 00:00:01', TIMESTAMP_NTZ '1999-01-01 00:00:00', 2.5D,
-   2.5F, X'61'),
-  (true, 3Y, 7S, 11, 13, 17L, 2.35, 7.7777, 1.333333, 'Ab', 'bä', DATE '1995-12-31',
-   DATE '2000-01-01', TIMESTAMP '1995-01-01 00:00:02', TIMESTAMP_NTZ '1999-01-01 00:00:01', 2.5D,
-   2.5F, X'62')
 """
 
 
@@ -201,47 +174,3 @@ def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch)
     assert not isinstance(rows_of(x, last, ["k"]), Declined)
     monkeypatch.setattr(keyed_scan, "SMALL_MAX", 1)
     assert isinstance(rows_of(x, last, ["k"]), Declined)
-
-
-def test_few_rows_are_the_same_rows(shared: tuple[Connection, object]) -> None:
-    """Rows that went through Arrow and back are those that Spark had."""
-    spark = shared[0].spark
-    fields = T.StructType.fromDDL(EVERY_TYPE)
-    given = spark.sql(EDGES).toDF(*fields.names)
-    rows = given.select(*(given[f.name].cast(f.dataType) for f in fields))
-    local = collect_bounded(rows)
-    assert not isinstance(local, Declined)
-    held = LocalRows.of(local)
-    again = LocalRows(rows.sparkSession, rows.schema, held.arrow)
-    assert bag(again, "*") == bag(rows, "*")
-
-
-WRITTEN = """
-CREATE TABLE x (k INT, s STRING, c DECIMAL(12, 2), d DATE, m TIMESTAMP, n TIMESTAMP_NTZ,
-  y TINYINT, b BOOLEAN, o BINARY);
-INSERT INTO x SELECT id, 'v' || id, id / 4, date_add(DATE '1500-01-01', CAST(id AS INT)),
-  timestamp_seconds(id * 100000), TIMESTAMP_NTZ '1700-01-01 00:00:00', CAST(id AS TINYINT),
-  id % 2 = 0, X'00FF' FROM range(20);
-CREATE MATERIALIZED VIEW v WITH (REFRESH POLICY = incremental) AS
-  SELECT k, s, c * 2 AS c, d, m, n, y, b, o FROM x WHERE b OR k IS NULL;
-REFRESH MATERIALIZED VIEW v
-"""
-
-
-def test_rows_are_written_as_spark_writes_them(con: Connection) -> None:
-    """Of every type: Spark reads them, passes over files by what is said of them, deletes some."""
-    con.execute(WRITTEN)
-    con.execute(
-        "INSERT INTO x SELECT k + 100, s, c, d, m, n, y, b, o FROM x WHERE k < 6;"
-        "INSERT INTO x VALUES (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);"
-        "REFRESH MATERIALIZED VIEW v"
-    )
-    told = "\n".join(str(row[0]) for row in con.execute("EXPLAIN ANALYZE v").fetchall())
-    assert "incremental" in told
-    assert con.execute("VERIFY v").fetchall() == []
-    assert con.execute("SELECT count(*), count(k) FROM v").fetchall() == [(14, 13)]
-    location = table_of(con, "v").location
-    con.execute("DELETE FROM x WHERE k IN (2, 102); REFRESH MATERIALIZED VIEW v")
-    assert con.execute("VERIFY v").fetchall() == []
-    con.spark.sql(f"OPTIMIZE delta.`{location}`")
-    assert con.execute("SELECT count(*) FROM v WHERE s = 'v2' OR k > 103").fetchall() == [(1,)]
