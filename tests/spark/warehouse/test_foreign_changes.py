@@ -152,28 +152,6 @@ def test_what_a_foreign_writer_changes_is_followed(
     check_act(con, tmp_path, act)
 
 
-def test_a_view_follows_after_a_column_it_does_not_name_is_gone(
-    con: Connection, tmp_path: Path
-) -> None:
-    place = Place(con.spark, str(tmp_path / "t"))
-    place.make()
-    con.execute(f"CREATE TABLE t LOCATION '{place.path}'")
-    con.execute(
-        "CREATE MATERIALIZED VIEW rest WITH (REFRESH POLICY = incremental) AS SELECT k, v FROM t"
-    )
-    before = by_ctsql(con, "SELECT * FROM rest")
-    for text in (
-        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
-        "ALTER TABLE {t} DROP COLUMN s",
-    ):
-        place.sql(text)
-    assert by_ctsql(con, "SELECT * FROM rest") == before
-    place.sql("INSERT INTO {t} (k, v) VALUES (4, 40)")
-    assert by_ctsql(con, "SELECT * FROM rest") == {**before, (4, 40): 1}
-    told = con.execute("EXPLAIN ANALYZE rest").fetchall()
-    assert "incremental" in str(told[0][0])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("unseen", "reopened"), [(False, True), (True, True), (True, False)])
 def test_columns_that_changed_after_a_cleaned_log(
