@@ -34,6 +34,9 @@ def test_a_batch_travels_as_text(table: Letters) -> None:
     twice = [other.batch_of(texts[0]), other.batch_of(texts[0])]
     with pytest.raises(CtsqlError, match="already used or deleted"):
         other.compare_and_append(twice, expected=3, new=5)
+    wrong = other.batch_of(texts[0])
+    with pytest.raises(CtsqlError, match="bounds of a staged batch"):
+        other.compare_and_append([wrong], expected=3, new=9)
     batches = [other.batch_of(text) for text in texts]
     outcome = other.compare_and_append(batches, expected=3, new=5)
     assert outcome == Committed(commits)
