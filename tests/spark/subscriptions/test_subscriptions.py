@@ -91,26 +91,6 @@ def test_each_kind_is_told_its_net_changes_in_order(shop: Connection) -> None:
     assert again == Counter(told(shop, f"m AS OF {first['m'][0][0]}"))
 
 
-@pytest.mark.slow
-def test_a_backlog_is_told_as_one_by_one(shop: Connection) -> None:
-    """Small changes are computed together; each T is told as if it were alone."""
-    shop.execute("CREATE TABLE odd (t INT, diff STRING, at TIMESTAMP)")
-    begin = told(shop, "t")[0][0] + 1
-    for n in range(3):
-        shop.execute(
-            f"INSERT INTO t VALUES ({n}, {n}), ({n}, {n}); DELETE FROM t WHERE k = {n - 1}"
-        )
-        shop.execute(f"INSERT INTO odd VALUES ({n}, 'x', TIMESTAMP '2026-01-01 00:00:00')")
-    together = list(shop.subscribe("t", begin=begin, up_to="now").batches())
-    assert len(together) == 3 + 2  # the first DELETE finds nothing
-    for batch in together:
-        alone = shop.subscribe("t", begin=batch.t, up_to=batch.t + 1)
-        assert sorted(alone) == sorted(batch)
-    assert together[1].to_arrow().num_rows == len(list(together[1]))
-    odd = told(shop, f"odd FROM {begin}")
-    assert [row[1:4] for row in odd] == [(1, n, "x") for n in range(3)]
-
-
 def test_a_view_that_jumped_is_told_at_every_time(shop: Connection) -> None:
     """What nobody followed was not written at each T; its changes are computed all the same."""
     shop.execute("INSERT INTO t VALUES (3, 1.0)")
