@@ -21,17 +21,6 @@ def test_json_round_trip(column: Column) -> None:
     assert Column.from_json(json.loads(json.dumps(column.to_json()))) == column
 
 
-def test_what_is_as_usual_is_not_written() -> None:
-    """A nullable column without a comment is two words."""
-    assert Column("a", "int").to_json() == {"name": "a", "type": "int"}
-
-
-def test_broken_json_is_told() -> None:
-    """The caller knows where it came from and says so."""
-    with pytest.raises(KeyError):
-        Column.from_json({"name": "a"})
-
-
 def test_names_are_found_in_any_case() -> None:
     """As Spark does; the name keeps the case it was made with."""
     assert schemas.find(COLUMNS, "KEY") is COLUMNS[0]

@@ -2,7 +2,7 @@
 
 import json
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -140,15 +140,6 @@ def test_a_file_that_is_cleaned_up_while_it_is_looked_at(
     assert log.checksum(0) == {}
 
 
-@pytest.fixture
-def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A process that keeps a megabyte of all logs."""
-    monkeypatch.setenv("CTSQL_LOG_CACHE_MB", "1")
-    log_files.log_cache.cache_clear()
-    yield 1024 * 1024
-    log_files.log_cache.cache_clear()
-
-
 def _wide_commit(version: int, adds: int) -> str:
     """A commit of many files, with a schema, domains, application ids and a feed of changes."""
     fields = [
@@ -196,26 +187,6 @@ def test_what_is_counted_of_a_commit_is_what_it_takes(adds: int) -> None:
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert after - before <= commit.memory <= 3 * (after - before)
-
-
-def test_commits_of_all_logs_are_bounded_together(tmp_path: Path, small_cache: int) -> None:
-    """By the bytes that they take, of each log the newest; what went is read again."""
-    logs = []
-    for name in "abc":
-        folder = tmp_path / name
-        folder.mkdir()
-        for version in range(30):
-            (folder / f"{version:020d}.json").write_text(_wide_commit(version, 20))
-        logs.append(LogFiles(str(folder), LocalStore(folder)))
-    for version in range(30):
-        for log in logs:
-            assert log.commit_at(version).version == version
-        kept = [log.commit_at(v) for log in logs for v in range(30) if log.remembers(v)]
-        assert sum(commit.memory for commit in kept) <= small_cache
-        assert all(log.remembers(version) for log in logs)
-    assert 5 < len(kept) < 60
-    for version in range(30):
-        assert [log.commit_at(version).version for log in logs] == [version] * 3
 
 
 @pytest.mark.parametrize("told", ["0", "-1", "64 MB", "1.5", "٣"])

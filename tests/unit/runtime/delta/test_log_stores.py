@@ -13,18 +13,6 @@ from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING, NOT_ALLOWE
 TEXT = "a line\nand another\n"
 
 
-def test_what_is_there(tmp_path: Path) -> None:
-    """Names, text, time in milliseconds and length."""
-    store = LocalStore(tmp_path)
-    (tmp_path / "a.json").write_text(TEXT)
-    found = (tmp_path / "a.json").stat()
-    assert store.names() == ["a.json"]
-    assert store.exists("a.json")
-    assert store.mark("a.json") == (found.st_mtime_ns // 1_000_000, len(TEXT))
-    assert store.read("a.json") == TEXT
-    assert store.table_folder == str(tmp_path.parent)
-
-
 def test_what_is_not_there(tmp_path: Path) -> None:
     """A folder that is not there has no names; only the text of a missing file is an error."""
     store = LocalStore(tmp_path / "none")

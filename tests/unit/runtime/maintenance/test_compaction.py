@@ -1,13 +1,13 @@
 """Which files are rewritten: the decision, by tables."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
 
 from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.maintenance.compaction import MEBIBYTE, ROUTINE, THOROUGH, Limits, choose
-from ctsql.runtime.service.background_maintenance import is_due
 
 SMALL = Limits(
     small_bytes=100,
@@ -71,14 +71,7 @@ def test_choose(case: str, files: list[DataFile], expected: list[str]) -> None:
 def test_a_round_is_bounded_but_never_empty() -> None:
     """What is more than a batch waits for the next round."""
     files = [_file(f"{i:02}", 90) for i in range(10)]
-    limits = Limits(
-        small_bytes=100,
-        small_files=2,
-        deleted_share=1,
-        deleted_rows=5,
-        file_bytes=250,
-        batch_bytes=400,
-    )
+    limits = replace(SMALL, deleted_share=1, batch_bytes=400)
     assert [len(b) for b in choose(files, limits)] == [2, 2]
 
 
@@ -124,12 +117,3 @@ def test_it_ends(files: list[DataFile], limits: Limits) -> None:
             )
             live[path] = _file(path, size, rows, p=dict(one[0].partition).get("p") or "")
     raise AssertionError("it goes on for ever")
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "due"),
-    [(1, 19, False), (1, 20, True), (20, 20, True), (21, 39, False), (21, 60, True), (0, 0, True)],
-)
-def test_when_to_look(first: int, last: int, due: bool) -> None:
-    """[due-by-versions]: whenever a multiple of so many versions is passed, by whomever."""
-    assert is_due(first, last, 20) is due

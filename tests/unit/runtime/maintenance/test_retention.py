@@ -20,7 +20,6 @@ from ctsql.runtime.maintenance.retention import (
     vector_file,
 )
 from ctsql.runtime.maintenance.vacuum import is_left_over, relative_names
-from ctsql.runtime.subscriptions.cursors import RetentionNeed
 from tests.helpers.items import an_item
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "cardinality": 1}
@@ -105,15 +104,6 @@ def test_vector_file(descriptor: dict[str, object] | None, file: str | None) -> 
     assert vector_file(descriptor) == file
 
 
-def test_the_smallest_version_decides() -> None:
-    """And among equals the smallest T."""
-    needs = [
-        RetentionNeed(version=v, since=t, consumer=str(t), object_id="t")
-        for v, t in ((3, 1), (2, 9), (2, 8))
-    ]
-    assert min(needs) == needs[2]
-
-
 def _names(*versions: int, checkpoints: tuple[str, ...] = ()) -> list[str]:
     made = [f"{v:020}.{kind}" for v in versions for kind in ("json", "crc")]
     return [*made, *checkpoints, "_last_checkpoint", ".ctsql.lock"]
@@ -189,10 +179,6 @@ def test_newest_before(times: tuple[int, ...], before_ms: int, expected: int) ->
 def test_newest_before_reads_few() -> None:
     """Of ten thousand commits some fourteen are read."""
     read: list[int] = []
-
-    def time_of(version: int) -> int:
-        read.append(version)
-        return version
-
-    assert newest_before(range(10_000), 7_000, time_of) == 6_999
+    found = newest_before(range(10_000), 7_000, lambda version: (read.append(version), version)[1])
+    assert found == 6_999
     assert len(read) < 16

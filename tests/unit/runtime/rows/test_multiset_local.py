@@ -30,17 +30,7 @@ INSTANTS = pa.array([-(2**63) + 1, 2**63 - 1], pa.int64())
         pa.array([0.0, -0.0]),
         pa.array([float("nan"), float("inf")]),
     ],
-    ids=[
-        "date",
-        "instant",
-        "local",
-        "interval",
-        "not UTF-8",
-        "binary",
-        "NUL",
-        "zeros",
-        "no number",
-    ],
+    ids=["date", "instant", "local", "interval", "not-UTF-8", "binary", "NUL", "zeros", "NaN"],
 )
 def test_edges_are_told_apart(values: pa.Array) -> None:
     """As they are, in a list, in a struct and in a map; and each equals itself."""

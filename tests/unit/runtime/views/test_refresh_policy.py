@@ -7,7 +7,6 @@ from hypothesis import given, strategies as st
 
 from ctsql.runtime.views.refresh_policy import (
     READING_MS,
-    RECOMPUTE_REASONS,
     RECOMPUTED_ROWS_MAX,
     SLOWER_MAX,
     UNTRIED_MAX,
@@ -127,13 +126,6 @@ def test_costs_are_handed_on() -> None:
     assert tried == Costs(full_ms=300, follow_ms=240, untried=0, fulls=2, follows=2)
     assert Costs.of(json.loads(json.dumps(known.to_metadata()))) == known
     assert Costs.of(None) == Costs.of("?") == Costs()
-
-
-def test_every_code_is_listed_in_order() -> None:
-    """EXPLAIN and commits name codes of one table."""
-    assert list(RECOMPUTE_REASONS) == sorted(RECOMPUTE_REASONS)
-    with pytest.raises(ValueError, match="fast"):
-        Policy("fast")
 
 
 def test_a_new_state_table_makes_old_times_void() -> None:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, strategies as st
 
 from ctsql.runtime.log.actions import Commit, DataFile
@@ -26,14 +27,10 @@ def test_order_is_by_timestamp_then_name_then_version() -> None:
     ]
 
 
-def test_a_commit_before_the_newest_time_comes_after_it() -> None:
-    """A clock that went back gives times that do not."""
-    assert assign([UnboundCommit(50, "default.t", 1, "t")], 1_000) == [Binding(1_001, "t", 1)]
-
-
-def test_a_commit_after_the_newest_time_keeps_its_timestamp() -> None:
-    """T is the commit's own timestamp where that is free."""
-    assert assign([UnboundCommit(5_000, "default.t", 1, "t")], 1_000) == [Binding(5_000, "t", 1)]
+@pytest.mark.parametrize(("time_ms", "time"), [(50, 1_001), (1_000, 1_001), (5_000, 5_000)])
+def test_a_commit_keeps_its_timestamp_if_that_is_free(time_ms: int, time: int) -> None:
+    """One before the newest T comes after it: a clock that went back gives times that do not."""
+    assert assign([UnboundCommit(time_ms, "t", 1, "t")], 1_000) == [Binding(time, "t", 1)]
 
 
 CANDIDATES = st.lists(
