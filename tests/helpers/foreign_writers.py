@@ -95,12 +95,6 @@ def _insert(text: str) -> Step:
     return lambda p: p.sql(f"INSERT INTO {{t}} VALUES {text}")
 
 
-def _other(p: Place) -> Place:
-    made = Place(p.spark, p.path + "_other")
-    made.make([(7, "g", 70, 7)])
-    return made
-
-
 ACTS: dict[str, list[Step]] = {
     "repartitioned": [
         lambda p: p.overwrite(

@@ -1,4 +1,4 @@
-"""What a commit does to a table's rows is told from its log alone."""
+"""What a commit does to a table's rows, and what it says of files, by the log alone."""
 
 import json
 from typing import Any
@@ -8,6 +8,7 @@ import pytest
 from ctsql.runtime.log.actions import (
     Commit,
     DamagedCommit,
+    DataFile,
     RowChange,
     classify,
     parse_checksum,
@@ -296,3 +297,38 @@ def test_kinds_that_are_null_are_none() -> None:
     ]
     commit = parse_commit(1, "\n".join(map(json.dumps, lines)), modified_ms=7)
     assert (commit.time_ms, [add.path for add in commit.adds], commit.removes) == (7, ["a"], ())
+
+
+PLAIN = {"path": "a%20b.parquet", "size": 9, "partitionValues": {}, "dataChange": False}
+STATS = {"numRecords": 5, "minValues": {"k": 1}, "tightBounds": True}
+INLINE = {"storageType": "i", "pathOrInlineDv": "wi5b=", "sizeInBytes": 4, "cardinality": 1}
+
+
+def _file(**more: object) -> DataFile:
+    """A file of five rows."""
+    return DataFile(json.dumps({"add": {**PLAIN, "stats": json.dumps(STATS), **more}}))
+
+
+def test_a_file_and_its_vector() -> None:
+    """The vector's name tells its place; an inline one has no offset."""
+    plain, with_one = _file(), _file(deletionVector=_vector(2))
+    assert (plain.path, plain.vector_id, plain.deleted_count) == ("a%20b.parquet", "", 0)
+    assert (plain.records_count, plain.rows_count) == (5, 5)
+    assert with_one.vector_id == "uab^-aqEH.-t@S}K{vb[*k^@1"
+    assert (with_one.records_count, with_one.deleted_count, with_one.rows_count) == (5, 2, 3)
+    assert _file(deletionVector=INLINE).vector_id == "iwi5b="
+
+
+def test_another_vector() -> None:
+    """Bounds are no longer tight, the rows change, and all else stays."""
+    vector = _vector(2)
+    add = json.loads(_file(tags={"ctsql.t": "7"}).with_vector(vector).line)["add"]
+    assert json.loads(add.pop("stats")) == {**STATS, "tightBounds": False}
+    assert add == {**PLAIN, "tags": {"ctsql.t": "7"}, "dataChange": True, "deletionVector": vector}
+
+
+def test_a_file_without_statistics() -> None:
+    """How many rows there are is not known then."""
+    silent = DataFile(json.dumps({"add": PLAIN}))
+    assert (silent.records_count, silent.rows_count, silent.statistics) == (None, None, None)
+    assert silent.with_vector(_vector(2)).statistics is None

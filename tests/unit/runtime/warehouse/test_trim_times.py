@@ -1,5 +1,6 @@
 """Which runs of TRIM EVERY are made after a stop in which many were missed."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,7 +44,7 @@ HOURLY = item(
 )
 
 
-def _schedules(text: str, *others: Item) -> Schedules:
+def _schedules(text: str, *others: Item, readers: Sequence[StoredSubscription] = ()) -> Schedules:
     plan = bind(text).plan
     assert isinstance(plan, TaskWrite)
 
@@ -55,7 +56,10 @@ def _schedules(text: str, *others: Item) -> Schedules:
         at = moved[source]
         return [SimpleNamespace(time=at)] if after < at <= until else []
 
-    relations: Any = SimpleNamespace(catalog=Catalog.of([FEED, PAGES, TASK, *others]), plans=plans)
+    catalog = Catalog.of([FEED, PAGES, TASK, *others])
+    for reader in readers:
+        catalog = catalog.with_subscription(reader)
+    relations: Any = SimpleNamespace(catalog=catalog, plans=plans)
     timeline: Any = SimpleNamespace(bindings_between=bindings)
     versions: Any = None
     return Schedules(relations, versions, timeline)
@@ -77,20 +81,21 @@ def test_what_was_missed_is_made_up_for_at_once(others: list[Item], expected: se
     assert trims(TASK, after=5 * HOUR - 1, until=6 * HOUR - 1) == {5 * HOUR}
 
 
+READER = StoredSubscription(id="s1", name="copy", object_id=BESIDE.id, start=0, snapshot=True)
+
+
 @pytest.mark.parametrize(
-    ("text", "others"), [(COUNT, []), (RETAIN, [HOURLY]), (RETAIN, [BESIDE, ARCHIVE])]
+    ("text", "others", "readers"),
+    [
+        (COUNT, [], []),
+        (RETAIN, [HOURLY], []),
+        (RETAIN, [BESIDE, ARCHIVE], []),
+        (RETAIN, [BESIDE], [READER]),  # it tells when a row went, also of one that a view shows
+    ],
 )
-def test_each_is_made_where_it_matters(text: str, others: list[Item]) -> None:
+def test_each_is_made_where_it_matters(
+    text: str, others: list[Item], readers: list[StoredSubscription]
+) -> None:
     """Other bodies propose rows each time; a refresh looks at any T, a task when a row went."""
-    trims = _schedules(text, *others).trims(TASK, after=0, until=WEEK + 5)
+    trims = _schedules(text, *others, readers=readers).trims(TASK, after=0, until=WEEK + 5)
     assert trims == EACH
-
-
-def test_each_is_made_for_a_subscription() -> None:
-    """It tells when a row went, also of one that a view shows."""
-    reader = StoredSubscription(id="s1", name="copy", object_id=BESIDE.id, start=0, snapshot=True)
-    schedules = _schedules(RETAIN, BESIDE)
-    assert schedules.trims(TASK, after=0, until=WEEK + 5) < EACH
-    relations: Any = schedules._relations
-    relations.catalog = relations.catalog.with_subscription(reader)
-    assert schedules.trims(TASK, after=0, until=WEEK + 5) == EACH
