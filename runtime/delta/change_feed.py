@@ -19,7 +19,7 @@ from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.keyed_scan import FILES_MAX, change_of
-from ctsql.runtime.delta.local_scan import CHANGE_BYTES_MAX, CHANGES_KEPT_MAX, live_rows
+from ctsql.runtime.delta.local_scan import live_rows
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, FewChanged
 from ctsql.runtime.log.actions import Commit, DataFile, select_changed
 from ctsql.runtime.log.table_changes import VersionChange, files_of, numbered_files
@@ -95,6 +95,8 @@ def files_to_read(vectors: Vectors, files: Files, others: Files) -> list[DataFil
 
 
 NOT_STORED = Declined("not all of it is committed")
+CHANGES_KEPT_MAX = 8  # changes whose rows are cached; the oldest is evicted
+CHANGE_BYTES_MAX = 8 * 1024 * 1024  # bytes of a cached change
 
 
 @dataclass(frozen=True)

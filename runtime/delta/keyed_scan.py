@@ -15,9 +15,8 @@ Source: the Delta protocol, "Per-file Statistics".
 
 import json
 from array import array
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import and_
 from typing import Any
@@ -35,7 +34,6 @@ from ctsql.runtime.delta.local_scan import (
     TOO_MANY_HERE,
     local_change,
     local_rows,
-    move_local_rows,
 )
 from ctsql.runtime.delta.parquet.parquet_reader import KeySet, NumberRange, having, meets
 from ctsql.runtime.delta.table import DeltaTable
@@ -44,7 +42,7 @@ from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.log.table_changes import VersionChange
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.key_predicates import comparable, may_equal
-from ctsql.runtime.rows.multiset import add_up, keys
+from ctsql.runtime.rows.multiset import add_up
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import (
     has_bitwise_equality,
@@ -177,9 +175,6 @@ def group_by_file(places: Iterable[tuple[str, int]]) -> dict[str, "array[int]"]:
 SMALL_MAX = 10_000  # the most rows of a table that is read as a whole
 STORED_MAX = 2_000  # the most rows of a view that is read as a whole for a lookup
 FILES_MAX = 10_000  # the most files whose statistics are searched for keys
-OTHER_KEYS_SHARE = 1 / 8  # the share of keys that may differ from an earlier lookup
-
-_NOT_READ = Declined("no rows of such keys were read, at a version that is read alike")
 
 
 def change_of(
@@ -227,8 +222,7 @@ def _all(
     count = table.rows_count(version) if table.is_stored(version) else None
     if count is None or count > most:
         return Declined(f"the log does not say that it has at most {most} rows")
-    read = KeyedRead.of(table, version, columns, ())
-    return read if isinstance(read, Declined) else read.at(version)
+    return _read(table, version, columns, ())
 
 
 def rows_between(
@@ -302,8 +296,7 @@ class StoredRows:
                 return self._near
             rows = having(self._near.arrow, self._near.schema, key_set)
             return self._near.with_rows(self._near.schema, rows)
-        read = KeyedRead.of(self._table, self._version, self._names, [(local_keys, pairs)])
-        near = read if isinstance(read, Declined) else read.at(self._version)
+        near = _read(self._table, self._version, self._names, [(local_keys, pairs)])
         if not isinstance(near, Declined):
             return near
         frame = self.all.frame
@@ -314,175 +307,42 @@ def _is_readable(table: DeltaTable, version: int) -> bool:
     return table.is_stored(version) and not table.metadata_at(version).maps_columns
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedRead:
-    """A read of some columns, of the rows with a key of any set, or of all rows."""
-
-    table: DeltaTable
-    fields: Sequence[T.StructField]
-    sets: Sequence[KeySet]
-
-    @staticmethod
-    def of(
-        table: DeltaTable, version: int, columns: Sequence[str], keys: Sequence[KeyPairs]
-    ) -> "KeyedRead | Declined":
-        """Add the keys' columns, by the schema of a version; declined if only Spark can read it."""
-        schema = table.schema_at(version)
-        key_sets = [_key_set(schema, *key) for key in keys]
-        sets = [one for one in key_sets if not isinstance(one, Declined)]
-        if not columns or len(sets) < len(keys):
-            return Declined("no column is read, or Spark compares the keys")
-        names = {*columns}.union(*(one.columns for one in sets))
-        fields = [f for f in schema.fields if f.name in names]
-        if not is_flat(T.StructType(fields)):
-            return Declined("Spark reads columns of these types")
-        return KeyedRead(table, fields, sets)
-
-    @property
-    def identity(self) -> Hashable:
-        """Equal for reads with the same result at each version."""
-        return self.shape, tuple(frozenset(_values(one)) for one in self.sets)
-
-    @property
-    def shape(self) -> Hashable:
-        """Equal for reads of the same columns by the same keys' columns."""
-        kinds = tuple(f.dataType for f in self.fields)
-        by = tuple(tuple(one.columns) for one in self.sets)
-        return self.table.location, tuple(self._columns), kinds, by
-
-    def at(self, version: int) -> LocalRows | Declined:
-        """The rows at a version of the table."""
-        files = self._files(version)
-        if isinstance(files, Declined):
-            return files
-        read = files.values()
-        rows = local_rows(self.table, read, version, self.sets, self._columns, ROWS_MAX)
-        if isinstance(rows, Declined):
-            return rows
-        return LocalRows(self.table.gateway.session, T.StructType([*self.fields, *PLACES]), rows)
-
-    def move(self, before: int, rows: LocalRows | Declined, after: int) -> LocalRows | Declined:
-        """Derive the rows at a version from those at another one."""
-        if isinstance(rows, Declined):
-            return rows
-        was, now = self._files(before), self._files(after)
-        if isinstance(was, Declined):
-            return was
-        if isinstance(now, Declined):
-            return now
-        new_rows = move_local_rows(
-            self.table, rows.arrow, was, now, after, self.sets, self._columns
-        )
-        return new_rows if isinstance(new_rows, Declined) else rows.with_rows(rows.schema, new_rows)
-
-    def less(self, other: "KeyedRead") -> "KeyedRead | Declined":
-        """The same read of the keys that another read of one set lacks; declined for too many."""
-        (mine,), (others,) = self.sets, other.sets
-        values, had = _values(mine), {*_values(others)}
-        missing = [i for i, key in enumerate(values) if key not in had]
-        odd = len(missing) + len(had.difference(values))
-        if odd > len(values) * OTHER_KEYS_SHARE:
-            return Declined("too many other keys")
-        places = pa.array(missing, pa.int64())
-        columns = {name: column.take(places) for name, column in mine.columns.items()}
-        return replace(self, sets=[replace(mine, columns=columns)])
-
-    @property
-    def _columns(self) -> list[str]:
-        return [f.name for f in self.fields]
-
-    def _files(self, version: int) -> Mapping[str, DataFile] | Declined:
-        if not _is_readable(self.table, version):
-            return Declined("the version is not committed, or its columns have other names")
-        files = self.table.files(version)
-        if len(files) > FILES_MAX:
-            return Declined(f"more than {FILES_MAX} files")
-        if not self.sets:
-            return files
-        schema = self.table.schema_at(version)
-        # NULL equals NULL here, and statistics have no bounds of it.
-        sets = [{c: v for c, v in one.columns.items() if not v.null_count} for one in self.sets]
-        ranges = [KeyRanges.of(schema, one) for one in sets]
-        return {p: f for p, f in files.items() if any(r.may_hold(f.statistics) for r in ranges)}
+def _read(
+    table: DeltaTable, version: int, columns: Sequence[str], keys: Sequence[KeyPairs]
+) -> LocalRows | Declined:
+    """Some columns, with the keys' and the places, of the rows with a key of any set, or of all."""
+    schema = table.schema_at(version)
+    key_sets = [_key_set(schema, *key) for key in keys]
+    sets = [one for one in key_sets if not isinstance(one, Declined)]
+    if not columns or len(sets) < len(keys):
+        return Declined("no column is read, or Spark compares the keys")
+    names = {*columns}.union(*(one.columns for one in sets))
+    fields = [f for f in schema.fields if f.name in names]
+    if not is_flat(T.StructType(fields)):
+        return Declined("Spark reads columns of these types")
+    if not _is_readable(table, version):
+        return Declined("the version is not committed, or its columns have other names")
+    files = table.files(version)
+    if len(files) > FILES_MAX:
+        return Declined(f"more than {FILES_MAX} files")
+    # NULL equals NULL here, and statistics have no bounds of it.
+    bounded = [{c: v for c, v in one.columns.items() if not v.null_count} for one in sets]
+    ranges = [KeyRanges.of(schema, one) for one in bounded]
+    read = [
+        f for f in files.values() if not ranges or any(r.may_hold(f.statistics) for r in ranges)
+    ]
+    rows = local_rows(table, read, version, sets, [f.name for f in fields], ROWS_MAX)
+    if isinstance(rows, Declined):
+        return rows
+    return LocalRows(table.gateway.session, T.StructType([*fields, *PLACES]), rows)
 
 
-class Lookups:
-    """A cache of keyed scans, for one refresh.
-
-    A plan reads the same keys several times, before a change and after it. The rows at one version
-    are derived from those at another and from the files that differ; those of nearly the same keys,
-    from the earlier rows and the keys that differ.
-    """
-
-    def __init__(self) -> None:
-        self._reads: dict[Hashable, _CachedRead] = {}
-
-    def rows(
-        self,
-        table: DeltaTable,
-        version: int,
-        columns: Sequence[str],
-        keys: Sequence[KeyPairs],
-        also: Sequence[str] = (),
-    ) -> LocalRows | Declined:
-        """A superset of the rows that have one of the keys, NULL equal to NULL.
-
-        ``also``: columns for other reads of the same keys, read too if possible.
-        """
-        read = KeyedRead.of(table, version, [*columns, *also], keys)
-        if isinstance(read, Declined):
-            read = KeyedRead.of(table, version, columns, keys)
-        if isinstance(read, Declined):
-            return read
-        entry = self._reads.setdefault(read.identity, _CachedRead(read))
-        rows = entry.derive(version)
-        if rows is _NOT_READ:
-            rows = self._derive_from_alike(read, version)
-        if rows is _NOT_READ:
-            rows = read.at(version)
-        entry.rows_by_version[version] = rows
-        return rows if isinstance(rows, Declined) else rows.select(columns)
-
-    def _derive_from_alike(self, read: KeyedRead, version: int) -> LocalRows | Declined:
-        """The rows of a read of nearly the same keys, and those of the other keys."""
-        if len(read.sets) != 1:
-            return _NOT_READ  # a row may have keys of several sets
-        for entry in self._reads.values():
-            if not entry.rows_by_version or entry.read.shape != read.shape:
-                continue
-            less = read.less(entry.read)
-            had = less if isinstance(less, Declined) else entry.derive(version)
-            if isinstance(less, Declined) or isinstance(had, Declined):
-                continue
-            others = less.at(version)
-            if isinstance(others, Declined):
-                continue
-            # Only the wanted ones: else a third read of its keys would have some of them twice.
-            rows = having(had.arrow, had.schema, read.sets[0])
-            return had.with_rows(had.schema, pa.concat_tables([rows, others.arrow]))
-        return _NOT_READ
-
-
-@dataclass(slots=True)
-class _CachedRead:
-    """A read with its rows by version."""
-
-    read: KeyedRead
-    rows_by_version: dict[int, LocalRows | Declined] = field(default_factory=dict)
-
-    def derive(self, version: int) -> LocalRows | Declined:
-        """The rows at a version, from those at another one."""
-        if version in self.rows_by_version:
-            return self.rows_by_version[version]
-        table = self.read.table
-        for v, rows in self.rows_by_version.items():
-            if table.versions.read_alike(min(v, version), max(v, version)):
-                return self.read.move(v, rows, version)
-        return _NOT_READ
-
-
-def _values(keys_: KeySet) -> list[Hashable]:
-    return keys(pa.table(dict(keys_.columns)))
+def rows_with_keys(
+    table: DeltaTable, version: int, columns: Sequence[str], keys: Sequence[KeyPairs]
+) -> LocalRows | Declined:
+    """A superset of the rows that have one of the keys, NULL equal to NULL."""
+    rows = _read(table, version, columns, keys)
+    return rows if isinstance(rows, Declined) else rows.select(columns)
 
 
 def _key_set(

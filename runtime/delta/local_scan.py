@@ -18,7 +18,6 @@ from ctsql.runtime.delta.parquet.parquet_reader import (
     OnlySpark,
     ScannedFile,
     TooMany,
-    drop_deleted,
     find,
 )
 from ctsql.runtime.delta.table import DeltaTable
@@ -31,12 +30,7 @@ from ctsql.runtime.spark.failures.errors import translate_spark_errors
 PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongType()))
 """The columns that locate a row."""
 ROWS_MAX = 100_000  # the most rows with a key, or changed rows, that are read for a refresh
-CHANGES_KEPT_MAX = 8  # changes whose rows are cached; the oldest is evicted
-CHANGE_BYTES_MAX = 8 * 1024 * 1024  # bytes of a cached change
 TOO_MANY_HERE = Declined("more rows, or bytes, than this process reads")
-
-
-Changed = tuple[pa.Table, pa.Table]  # inserted and deleted rows
 
 
 def local_rows(
@@ -92,65 +86,17 @@ def live_rows(table: DeltaTable, files: Sequence[DataFile], version: int) -> Loc
     return LocalRows(table.gateway.session, schema, rows.select(schema.names))
 
 
-def move_local_rows(
-    table: DeltaTable,
-    rows: pa.Table,
-    was: Mapping[str, DataFile],
-    now: Mapping[str, DataFile],
-    version: int,
-    keys: Sequence[KeySet],
-    columns: Sequence[str],
-) -> pa.Table | Declined:
-    """Derive the rows of files from those of other, mostly equal files; reads only differences.
-
-    Args:
-        rows: the result of :func:`local_rows` for the same keys and columns.
-        was, now: files by path; a file in both may have other rows deleted.
-    """
-    new_rows = local_rows(table, now.values(), version, keys, columns, ROWS_MAX, was)
-    if isinstance(new_rows, Declined):
-        return new_rows
-    with translate_spark_errors():
-        deleted_rows = {p: table.vectors.deleted_rows(file) for p, file in now.items() if p in was}
-    return pa.concat_tables([drop_deleted(rows, deleted_rows), new_rows])
-
-
 def local_change(
     table: DeltaTable, before: int, after: int, columns: Sequence[str]
-) -> Changed | Declined:
+) -> tuple[pa.Table, pa.Table] | Declined:
     """The rows only in the later, and only in the earlier of two versions, with their locations.
 
     A row that moved to another file is in both. ``before`` is -1 for an empty table; files are read
-    alike at both versions. Small changes are cached: the views of a table read the same change,
-    each by its own columns.
+    alike at both versions.
     """
-    recent, which = table.gateway.recent_rows, (table.log_files, before, after)
-    change = recent.get(which)
-    there = [] if change is None else change[0].schema.names
-    missing = [c for c in columns if c not in there]
-    if change is None or missing:
-        read = _read_change(table, before, after, missing)
-        if isinstance(read, Declined):
-            return read
-        change = read if change is None else tuple(map(_with_columns, change, read))
-        if sum(rows.nbytes for rows in change) <= CHANGE_BYTES_MAX:
-            recent[which] = change
-            if len(recent) > CHANGES_KEPT_MAX:
-                recent.popitem(last=False)
-    names = [*columns, *(place.name for place in PLACES)]
-    inserts, deletes = (rows.select(names) for rows in change)
-    return inserts, deletes
-
-
-def _read_change(
-    table: DeltaTable, before: int, after: int, columns: Sequence[str]
-) -> Changed | Declined:
     old = table.files(before) if before >= 0 else {}
     new = table.files(after)
-    # By path: columns read later of the same files are added row by row.
-    new_files, old_files = (
-        dict(sorted(select_changed(*both).items())) for both in ((new, old), (old, new))
-    )
+    new_files, old_files = select_changed(new, old), select_changed(old, new)
     whole = [file for p, file in (new_files | old_files).items() if not (p in old and p in new)]
     if sum(file.rows_count or 0 for file in whole) > 2 * ROWS_MAX:
         return TOO_MANY_HERE
@@ -159,13 +105,3 @@ def _read_change(
         return inserts
     deletes = local_rows(table, old_files.values(), after, (), columns, ROWS_MAX, new)
     return deletes if isinstance(deletes, Declined) else (inserts, deletes)
-
-
-def _with_columns(rows: pa.Table, more: pa.Table) -> pa.Table:
-    """Rows with columns read later of the same files, in the same order."""
-    places = [place.name for place in PLACES]
-    assert rows.select(places).equals(more.select(places))
-    for field in more.schema:
-        if field.name not in places:
-            rows = rows.append_column(field, more.column(field.name))
-    return rows

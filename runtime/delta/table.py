@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import urlparse
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -31,9 +31,8 @@ from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.internals.handle import DeltaHandle
 from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.delta.log.log_files import LogFiles, Snapshot
-from ctsql.runtime.delta.parquet.parquet_reader import forget as forget_layouts
 from ctsql.runtime.delta.stores.connector_store import ConnectorStore, HadoopStore
-from ctsql.runtime.delta.stores.file_stores import LOCAL, FileStore, path_in_store
+from ctsql.runtime.delta.stores.file_stores import LOCAL, FileStore
 from ctsql.runtime.delta.stores.locks import local_path
 from ctsql.runtime.delta.stores.log_stores import LocalStore, LogStore
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
@@ -86,8 +85,6 @@ class Gateway(JvmObjects):
         self._stores: dict[tuple[str, str], FileStore] = {}
         self.recent_changes: OrderedDict[tuple[object, ...], FewChanged] = OrderedDict()
         """Few rows that a table's commits change, by log and change."""
-        self.recent_rows: OrderedDict[tuple[object, ...], tuple[pa.Table, pa.Table]] = OrderedDict()
-        """Few inserted and deleted rows between two versions, by log and versions."""
 
     def table(self, location: str) -> "DeltaTable":
         """The table at a location; the same object for the same location."""
@@ -283,14 +280,6 @@ class DeltaTable(DeltaRows):
     def answers_late(self) -> bool:
         """Whether a commit may succeed after its call raised; not on a local disk."""
         return local_path(self.location) is None
-
-    def _read_log(self) -> None:
-        super()._read_log()
-        self.live_files.forget = self._forget_layouts
-
-    def _forget_layouts(self, paths: Iterable[str]) -> None:
-        folder = path_in_store(self.location)
-        forget_layouts(self.store, (f"{folder}/{unquote(path)}" for path in paths))
 
     def files_count(self, version: int) -> int | None:
         """The number of live files at a version; None if a large log would have to be read."""

@@ -21,7 +21,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ClockWindow, TableUse
 from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.runtime.delta.change_feed import added_rows
-from ctsql.runtime.delta.keyed_scan import KeyPairs, Lookups, change_of, rows_of
+from ctsql.runtime.delta.keyed_scan import KeyPairs, change_of, rows_of, rows_with_keys
 from ctsql.runtime.log.actions import RowChange, rows_changed
 from ctsql.runtime.log.table_changes import StoredVersion, VersionChange, merge, rows_inserted
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
@@ -141,7 +141,6 @@ class ChangeRelations:
     changes: dict[str, RowSet] = field(default_factory=dict)  # the net change of changed tables
     # the rows of finished steps; a query runs after those that it reads.
     steps: dict[str, RowSet] = field(default_factory=dict)
-    lookups: Lookups = field(default_factory=Lookups)  # rows by keys
     is_scanning: bool = False  # must Spark read a table or a view itself?
     # for tables that are windows of another.
     spans: Mapping[str, WindowSpan] = field(default_factory=dict)
@@ -235,7 +234,7 @@ class ChangeRelations:
         keys = self._keys(use)
         if isinstance(keys, Declined):
             return keys
-        return self.lookups.rows(table, storage.version, use.columns, keys, columns)
+        return rows_with_keys(table, storage.version, use.columns, keys)
 
     def _read(self, use: TableUse) -> DataFrame:
         self.is_scanning = True

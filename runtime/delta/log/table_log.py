@@ -31,12 +31,11 @@ ROLLED_MAX = 2_000  # the most commits to roll a list of live files forward
 
 
 class LiveFiles:
-    """The live files of one table; ``forget`` evicts caches of removed files, by path."""
+    """The live files of one table."""
 
     def __init__(self, log: LogFiles) -> None:
         self._log = log
         self._listed_versions: list[int] = []  # their lists may be in the cache
-        self.forget: Callable[[Iterable[str]], None] = lambda _: None
 
     def at(self, version: int) -> dict[str, DataFile]:
         """The files of a version, by path as the log writes it; raises HISTORY_LOST."""
@@ -46,9 +45,8 @@ class LiveFiles:
         if below is None:
             files = self._log.files_at(version)
         else:
-            commits = [self._log.commit_at(v) for v in range(below + 1, version + 1)]
+            commits = map(self._log.commit_at, range(below + 1, version + 1))
             files = roll_files(dict(files), commits)
-            self.forget({r.path for c in commits for r in c.removes} - files.keys())
         memory = sum(file.memory for file in files.values())
         log_cache().keep(self._name(version), files, memory)
         others = [v for v in self._listed_versions if v != version]

@@ -13,7 +13,7 @@ calendar. Arrow casts a file's values to the table's types and refuses lossy cas
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
@@ -37,8 +37,7 @@ from ctsql.runtime.rows.types import arrow_schema
 
 BYTES_MAX = 128 * 1024 * 1024  # bytes of all cached columns
 COLUMN_BYTES_MAX = BYTES_MAX // 4  # bytes of a cached column of a row group
-ROUNDS = 4  # see :class:`BoundedCache`
-column_cache: BoundedCache[pa.Array] = BoundedCache(BYTES_MAX, rounds=ROUNDS)
+column_cache: BoundedCache[pa.Array] = BoundedCache(BYTES_MAX)
 """Key columns of whole numbers, each of one row group."""
 
 
@@ -167,18 +166,6 @@ def having(rows: pa.Table, schema: T.StructType, keys: KeySet) -> pa.Table:
     return rows.take(pa.array(key_set.numbers([rows.column(name) for name in key_set.names])))
 
 
-def drop_deleted(rows: pa.Table, deletion_vectors: Mapping[str, BitMap64]) -> pa.Table:
-    """Keep the rows that are in files, by name, and not deleted there."""
-    files = rows.column(FILE_COLUMN).combine_chunks().dictionary_encode()
-    codes, numbers = files.indices.to_numpy(), rows.column(ROW_COLUMN).to_numpy()
-    is_deleted = np.zeros(len(numbers), bool)
-    for code, name in enumerate(files.dictionary.to_pylist()):
-        mine = codes == code
-        there = deletion_vectors.get(name)
-        is_deleted[mine] = True if there is None else _are_among(numbers[mine], there)
-    return rows.filter(pa.array(~is_deleted)) if is_deleted.any() else rows
-
-
 def _are_among(numbers: Numbers, rows: BitMap64) -> npt.NDArray[np.bool_]:
     hits = rows & BitMap64(numbers.tolist()) if rows else rows
     return np.isin(numbers, np.array(list(hits), np.int64))
@@ -205,12 +192,6 @@ def layout_of(file: ScannedFile) -> _Layout:
         size = int(layout.footer.serialized_size) * FOOTER_GROWS
         layouts.keep(identity, layout, size + ENTRY_BYTES)
     return layout
-
-
-def forget(store: FileStore, paths: Iterable[str]) -> None:
-    """Evict the layouts of removed files."""
-    for path in paths:
-        layouts.drop((store, path))
 
 
 def _read_layout(file: ScannedFile) -> _Layout:

@@ -10,7 +10,7 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta import keyed_scan
-from ctsql.runtime.delta.keyed_scan import KeyPairs, Lookups, StoredRows, change_of, rows_of
+from ctsql.runtime.delta.keyed_scan import StoredRows, change_of, rows_of, rows_with_keys
 from ctsql.runtime.log.table_changes import VersionChange
 from ctsql.runtime.rows.multiset import consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
@@ -67,7 +67,7 @@ def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.M
     pairs: Sequence[tuple[str, str]] = [("k", "a"), ("s", "b")]
     held = LocalRows.of(keys)
     same = every.join(F.broadcast(keys), F.expr("k <=> a AND s <=> b"), "left_semi")
-    found = Lookups().rows(table, last, COLUMNS, [(held, pairs)])
+    found = rows_with_keys(table, last, COLUMNS, [(held, pairs)])
     assert bag(found, *COLUMNS) == bag(same, *COLUMNS)
     stored = StoredRows(table, last)
     places = [*COLUMNS, f"substring_index({FILE_COLUMN}, '/', -1)", ROW_COLUMN]
@@ -87,66 +87,19 @@ def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.M
             assert bag(again, *places) == bag(with_key, *places)
 
 
-def test_rows_by_keys_at_one_version_after_another(con: Connection) -> None:
+def test_rows_by_keys_of_each_version(con: Connection) -> None:
     """Rows that came, went, came back with an older version, or moved to another file."""
     con.execute(TABLE)
     table = table_of(con, "x")
     con.spark.sql(f"OPTIMIZE delta.`{table.location}`").collect()
     held = LocalRows.of(con.spark.createDataFrame([(3,), (5,), (None,)], "a INT"))
-    keys: Sequence[KeyPairs] = [(held, [("k", "a")])]
-    versions = range(1, table.version() + 1)
-    theirs = {}
-    for version in versions:
-        rows = table.frame(version).where("k IN (3, 5) OR k IS NULL")
-        theirs[version] = bag(rows, *COLUMNS)
-    assert len(set(map(frozenset, theirs.values()))) > 4
-    for first in (versions[0], versions[3], versions[-1]):
-        lookups = Lookups()
-        assert not isinstance(lookups.rows(table, first, ["s"], keys, also=COLUMNS), Declined)
-        for version in versions:
-            mine = lookups.rows(table, version, COLUMNS, keys)
-            assert bag(mine, *COLUMNS) == theirs[version], (first, version)
-
-
-def test_rows_by_nearly_the_same_keys(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the keys that differ are looked up; the wanted rows are as Spark has them."""
-    con.execute("CREATE TABLE x (k INT, s STRING)")
-    con.execute("INSERT INTO x SELECT id % 40, chr(65 + id % 3) FROM range(400)")
-    con.execute("INSERT INTO x VALUES (NULL, 'n'), (NULL, NULL)")
-    con.execute("DELETE FROM x WHERE k < 30 AND s = 'A'; UPDATE x SET k = 7 WHERE k = 39")
-    con.execute("INSERT INTO x SELECT id, 'later' FROM range(60)")
-    table = table_of(con, "x")
-    last = table.version()
-    looked_up: list[int] = []
-    real = keyed_scan.KeyedRead.at
-
-    def noted(read: keyed_scan.KeyedRead, version: int) -> LocalRows | Declined:
-        looked_up.append(len(next(iter(read.sets[0].columns.values()))))
-        return real(read, version)
-
-    monkeypatch.setattr(keyed_scan.KeyedRead, "at", noted)
-    had = [*range(20), None, 38]
-    cases: list[tuple[list[int | None], int]] = [
-        (had, 22),
-        ([*range(20), 39, 38], 1),  # one in the place of NULL
-        ([*range(1, 20), 38, None], 0),  # fewer
-        ([*range(30)], 30),  # too many others
-        ([*range(1, 20), 38, 0, None, 39, 44], 2),
-    ]
-    for version in (2, 3, 4, last):
-        for first in (2, last):
-            lookups = Lookups()
-            for wanted, asked in cases:
-                looked_up.clear()
-                few = con.spark.createDataFrame([(k,) for k in wanted], "a INT")
-                keys: Sequence[KeyPairs] = [(LocalRows.of(few), [("k", "a")])]
-                at = first if wanted is had else version
-                mine = lookups.rows(table, at, ["k", "s"], keys)
-                assert not isinstance(mine, Declined)
-                ours = mine.frame.join(F.broadcast(few), F.expr("k <=> a"), "left_semi")
-                rows = table.frame(at).join(F.broadcast(few), F.expr("k <=> a"), "left_semi")
-                assert bag(ours, "k", "s") == bag(rows, "k", "s"), (first, version, wanted)
-                assert sum(looked_up) <= asked, (first, version, wanted)
+    contents = []
+    for version in range(1, table.version() + 1):
+        theirs = bag(table.frame(version).where("k IN (3, 5) OR k IS NULL"), *COLUMNS)
+        mine = rows_with_keys(table, version, COLUMNS, [(held, [("k", "a")])])
+        assert bag(mine, *COLUMNS) == theirs, version
+        contents.append(frozenset(theirs))
+    assert len(set(contents)) > 4
 
 
 def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +122,7 @@ def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch)
     assert len(weighed(change_of(x, update, ["k", "f"]), "k", "f")) == 4
     floats = con.spark.createDataFrame([(1.5,)], "a DOUBLE")
     assert isinstance(
-        Lookups().rows(x, last, ["k", "f"], [(LocalRows.of(floats), [("f", "a")])]), Declined
+        rows_with_keys(x, last, ["k", "f"], [(LocalRows.of(floats), [("f", "a")])]), Declined
     )
     assert not isinstance(rows_of(x, last, ["k"]), Declined)
     monkeypatch.setattr(keyed_scan, "SMALL_MAX", 1)

@@ -37,42 +37,6 @@ def test_what_was_not_used_for_long_goes() -> None:
     assert _there(cache, "fg") == "g"
 
 
-@pytest.mark.parametrize(("names", "rounds", "share"), [(8, 4, 1.0), (12, 4, 0.66), (9, 0, 0.0)])
-def test_what_is_asked_for_in_turn(names: int, rounds: int, share: float) -> None:
-    """Of more than there is room for, as much stays as there is; the oldest alone keeps nothing."""
-    cache: BoundedCache[int] = BoundedCache(8 * SIZE, rounds=rounds)
-    found = 0
-    for number in range(10 * names):
-        name = number % names
-        if cache.find(name) is not None:
-            found += 1
-        else:
-            cache.keep(name, name, SIZE)
-    assert found >= 9 * names * share
-    assert found or not share
-
-
-def test_what_nobody_asks_for_any_more_goes() -> None:
-    """Other files are looked into from now on."""
-    cache: BoundedCache[int] = BoundedCache(8 * SIZE, rounds=4)
-    for number in range(200):
-        name = number % 8 if number < 100 else 100 + number % 8
-        if cache.find(name) is None:
-            cache.keep(name, name, SIZE)
-    assert all(cache.find(100 + number) is not None for number in range(8))
-
-
-def test_what_is_dropped_makes_room() -> None:
-    """At once; what was not kept is none."""
-    cache: BoundedCache[str] = BoundedCache(2 * SIZE)
-    for name in "ab":
-        cache.keep(name, name, SIZE)
-    cache.drop("a")
-    cache.drop("x")
-    cache.keep("c", "c", SIZE)
-    assert _there(cache, "abc") == "bc"
-
-
 def test_what_nobody_asks_for_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a minute, with the next new value, though there is room."""
     now = 0.0

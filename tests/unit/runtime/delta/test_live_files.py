@@ -6,15 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyroaring import BitMap64
 
 from ctsql.runtime.delta.log import log_files
-from ctsql.runtime.delta.parquet import parquet_reader
-from ctsql.runtime.delta.parquet.parquet_reader import ScannedFile
-from ctsql.runtime.delta.stores.file_stores import LOCAL
 from ctsql.runtime.delta.table import DeltaTable
 
 STATS = json.dumps({"numRecords": 5, "minValues": {f"column_{i}": i for i in range(20)}})
@@ -71,20 +65,3 @@ def test_files_of_several_tables_at_any_version(tmp_path: Path, megabytes: int) 
         assert files.keys() == wanted[name][version], (name, version)
         assert all(file.statistics == STATS for file in files.values())
     assert log_files.log_cache().bytes_kept <= megabytes * 1024 * 1024
-
-
-def test_layouts_of_files_that_are_removed_are_dropped(tmp_path: Path) -> None:
-    """Those of live files stay."""
-    wanted = _log(tmp_path / "t", 6, 4)
-    table = _table(tmp_path / "t")
-    table._store = LOCAL
-    every = set().union(*wanted)
-    for path in every:
-        pq.write_table(pa.table({"k": [1]}), tmp_path / "t" / path)
-        place = str(tmp_path / "t" / path)
-        parquet_reader.layout_of(ScannedFile(path, LOCAL, place, 0, BitMap64()))
-    for version in range(6):
-        table.files(version)
-    cache = parquet_reader.layouts
-    kept = {p for p in every if cache.find((LOCAL, str(tmp_path / "t" / p))) is not None}
-    assert kept == wanted[-1] != every
