@@ -52,12 +52,12 @@ KEEPS_LOG = {_CLEANUP: "false"}  # properties of tables that only ctsql writes
 
 def _change_properties(transaction: OptimisticTransaction, *, keeps: bool) -> None:
     with translate_spark_errors():
-        action = transaction.txn.metadata_action()
+        action = transaction.metadata_action()
         others = action["metaData"]["configuration"].items()
         properties = {key: value for key, value in others if key not in (_CLEANUP, _MARK)}
         own = {**KEEPS_LOG, _MARK: "true"} if keeps else {}
         action["metaData"]["configuration"] = {**properties, **own}
-        transaction.txn.set_metadata(action)
+        transaction.set_metadata(action)
 
 
 FILES_COUNTED_MAX = 500

@@ -39,8 +39,6 @@ class DeltaRows(TableLog):
     vectors: Vectors
     store: FileStore
     """The store of the table's files, for this process."""
-    metadata_read: tuple[Any, dict[str, Any]] | None = None
-    """The ``metaData`` action last read by a transaction: Delta's object, and JSON."""
 
     @cached_property
     def jpath(self) -> Any:

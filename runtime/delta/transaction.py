@@ -27,36 +27,25 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.protocol import Conflict, RowsGone
+from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.collect import unadaptive
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, row_set
 from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import translate_os_errors
 
 
-class OptimisticTransaction:
+class OptimisticTransaction(DeltaTransaction):
     """One optimistic Delta transaction: it becomes one commit, or nothing."""
 
-    def __init__(self, table: DeltaRows, txn: DeltaTransaction) -> None:
+    def __init__(self, table: DeltaRows, started: Any) -> None:
+        super().__init__(table.gateway, started)
         self.table = table
         self.gateway = table.gateway
-        self.version_read = txn.version_read
-        self.txn = txn
 
-    def read_application(self, app: str) -> None:
-        """Fail if another commit moves an application id first."""
-        self.txn.depend_on_application(app)
-
-    def depend_on_all(self) -> None:
-        """Fail if another commit changes any row first."""
-        self.txn.depend_on_all()
-
-    def set_application(self, app: str, version: int, now_ms: int) -> None:
-        """Record the application id's new version."""
-        self.txn.set_application(app, version, now_ms)
-
-    def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
-        """Write or remove a domain metadata action."""
-        self.txn.set_domain(domain, configuration, removed=removed)
+    @cached_property
+    def metadata(self) -> TableMetadata:
+        """The table's metadata."""
+        return self.table.metadata_at(self.version_read)
 
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
         """Write rows into invisible files of the table's folder; none without rows."""
@@ -74,16 +63,7 @@ class OptimisticTransaction:
 
     def _write_by_spark(self, rows: DataFrame) -> list[StagedFile]:
         with translate_spark_errors():
-            return self.txn.write(rows)
-
-    @cached_property
-    def metadata(self) -> dict[str, Any]:
-        """The table's ``metaData`` action, read-only; parsed again only if it changed."""
-        metadata, entry = self.txn.metadata(), self.table.metadata_read
-        if entry is None or not metadata.equals(entry[0]):
-            entry = metadata, dict(json.loads(metadata.json())["metaData"])
-            self.table.metadata_read = entry
-        return entry[1]
+            return self.write(rows)
 
     def stage_local(self, rows: LocalRows) -> StagedFile | Declined:
         """Write few rows into a file without Spark; declined if Delta has to write them."""
@@ -98,7 +78,7 @@ class OptimisticTransaction:
     def add_files(self, files: Iterable[StagedFile]) -> None:
         """Add staged files."""
         for file in files:
-            self.txn.add(file.action)
+            self.add_action(file.action)
 
     def stage_deletes(
         self, victims: Iterable[tuple[str, Collection[int]]]
@@ -167,10 +147,10 @@ class OptimisticTransaction:
                 (one,) = deletes
                 if one.vector_file is not None:
                     used.add(one.vector_file)
-                read.append(self.txn.remove(file, now_ms))
+                read.append(self.remove(file, now_ms))
                 if one.action is not None:
-                    self.txn.add(one.action)
-            self.txn.depend_on_files(read)
+                    self.add_action(one.action)
+            self.depend_on_files(read)
         return used
 
     def _vector_file(self) -> AbstractContextManager[VectorFile]:
@@ -197,12 +177,13 @@ class OptimisticTransaction:
         Raises the error of columns that Delta refuses.
         """
         with translate_spark_errors():
-            action = self.txn.metadata_action()
+            action = self.metadata_action()
             action["metaData"]["schemaString"] = schema
             # Delta enables the features that types need only for new tables.
-            for feature in self.txn.features_of(action):
+            for feature in self.features_of(action):
                 action["metaData"]["configuration"][f"delta.feature.{feature}"] = "supported"
-            self.txn.set_metadata(action)
+            self.set_metadata(action)
+            self.metadata = TableMetadata(action["metaData"])
 
     def overwrite_with_schema(self, schema: str) -> None:
         """Replace the table's columns and delete all its rows; depends on every row."""
@@ -210,7 +191,7 @@ class OptimisticTransaction:
         self.depend_on_all()
         now_ms = clock.now_ms()
         for file in self.table.files(self.version_read).values():
-            self.txn.remove(file, now_ms)
+            self.remove(file, now_ms)
 
     def revert(self, version: int) -> None:
         """Add the reverse of a version; raises RowsGone, with no file made, if files changed."""
@@ -230,13 +211,13 @@ class OptimisticTransaction:
 
     def commit_statement(self, operation: Any, counts: Mapping[str, int]) -> int:
         """Commit a statement as an operation of Delta, with counts for its history."""
-        self.txn.set_counts(counts)
+        self.set_counts(counts)
         return self._end_with(operation)
 
     def _end_with(self, operation: Any) -> int:
         with commit_lock(self.table.location), translate_spark_errors():
             try:
-                return self.txn.commit(operation)
+                return self.commit_as(operation)
             except conflict_errors() as conflict:
                 raise Conflict(type(conflict).__name__) from conflict
 
@@ -249,13 +230,13 @@ class OptimisticTransaction:
         file = rows if isinstance(rows, Declined) else self.stage_local(rows)
         if isinstance(file, Declined):
             with translate_spark_errors():
-                live_rows = self.table.handle.frame_of(self.txn.snapshot(), files, "Optimize")
-                new_files = self.txn.write_compact(live_rows)
+                live_rows = self.table.handle.frame_of(self.snapshot(), files, "Optimize")
+                new_files = self.write_compact(live_rows)
         else:
             new_files = [file]
         staged_files = [StagedFile(one.path, _unchanging(one.action)) for one in new_files]
         self.add_files(staged_files)
-        self.txn.replace(files, clock.now_ms())
+        self.replace(files, clock.now_ms())
         return staged_files
 
     def commit_rewrites(self) -> int:

@@ -42,7 +42,7 @@ class DeltaTransaction:
         """The snapshot that it reads."""
         return typed(object, self._txn.snapshot())
 
-    def depend_on_application(self, app: str) -> None:
+    def read_application(self, app: str) -> None:
         """Fail if another commit moves an application id first."""
         self._txn.readTxn().addOne(app)
 
@@ -58,12 +58,12 @@ class DeltaTransaction:
         """A new version of an application id."""
         self._txn.updateSetTransaction(app, version, self._jvm.option(now_ms))
 
-    def set_domain(self, domain: str, configuration: str, *, removed: bool) -> None:
-        """A domain metadata action."""
+    def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
+        """Write or remove a domain metadata action."""
         make = self._jvm.delta.actions.DomainMetadata
         self._actions.append(make(domain, configuration, removed))
 
-    def add(self, action: str) -> None:
+    def add_action(self, action: str) -> None:
         """An action, as a line of the log."""
         self._actions.append(self._jvm.parse_action(action))
 
@@ -89,10 +89,6 @@ class DeltaTransaction:
         jrows = java_frame(rows.coalesce(1))
         return _staged(self._txn.writeFiles(jrows, jvm.none, True, jvm.seq(())))
 
-    def metadata(self) -> Any:
-        """The table's ``metaData`` action, with ``equals`` and ``json()``."""
-        return typed(object, self._txn.metadata())
-
     def metadata_action(self) -> dict[str, Any]:
         """The table's ``metaData`` action, as in the log."""
         return dict(json.loads(self._txn.metadata().json()))
@@ -112,7 +108,7 @@ class DeltaTransaction:
         """The counts for DESCRIBE HISTORY."""
         self._txn.registerSQLMetrics(self._jvm.jsession, self._jvm.metrics(counts))
 
-    def commit(self, operation: Any) -> int:
+    def commit_as(self, operation: Any) -> int:
         """Commit, with an operation of :class:`JvmObjects`; returns the version."""
         return typed(int, self._txn.commit(self._jvm.seq(self._actions), operation))
 
@@ -231,11 +227,11 @@ class DeltaHandle:
             )
         return java_rows(jvm.session, rows)
 
-    def begin(self, snapshot: Any) -> DeltaTransaction:
-        """Start a transaction on the newest snapshot."""
+    def begin(self, snapshot: Any) -> Any:
+        """Start a transaction on the newest snapshot, for :class:`DeltaTransaction`."""
         with translate_spark_errors():
             started = self.log.startTransaction(self._jvm.none, self._jvm.option(snapshot))
-        return DeltaTransaction(self._jvm, started)
+        return typed(object, started)
 
 
 class VectorStore:

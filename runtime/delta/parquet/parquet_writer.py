@@ -8,7 +8,7 @@ Source: the Delta protocol, "Data Files", "Add File and Remove File", "Per-file 
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from ctsql.catalog.errors import Declined
 from ctsql.runtime.delta.stores.file_stores import FileStore
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedFile
+from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.types import arrow_schema, has_written_bounds, is_flat
 
 TEXT_MAX = 32  # longer texts are not used as bounds in statistics
@@ -36,31 +37,31 @@ _PLAIN_OPTIONS = (
 """Prefixes of the table properties that do not affect how files are written."""
 
 
-def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
-    """Whether the files of a table are just rows of these columns, by its ``metaData`` action.
+def is_plain(metadata: TableMetadata, schema: T.StructType) -> bool:
+    """Whether the files of a table are just rows of these columns.
 
     Not with partitions, CHECK constraints, computed columns, column mapping, other properties.
     """
-    if metadata.get("partitionColumns"):
+    if metadata.partition_columns:
         return False
-    options = [k for k in metadata.get("configuration", {}) if k.startswith("delta.")]
+    options = [k for k in metadata.configuration if k.startswith("delta.")]
     if not all(k.startswith(_PLAIN_OPTIONS) for k in options):
         return False
-    columns = _columns(metadata["schemaString"])
+    columns = _columns(metadata.schema_text)
     if [(f.name, f.dataType) for f in columns] != [(f.name, f.dataType) for f in schema]:
         return False
     return not any(set(f.metadata) - {"comment"} for f in columns)
 
 
-def has_forbidden_null(metadata: Mapping[str, Any], rows: pa.Table) -> bool:
-    """Whether a NOT NULL column, by the ``metaData`` action, has a NULL in these rows."""
-    columns = _columns(metadata["schemaString"])
+def has_forbidden_null(metadata: TableMetadata, rows: pa.Table) -> bool:
+    """Whether a NOT NULL column has a NULL in these rows."""
+    columns = _columns(metadata.schema_text)
     return any(not f.nullable and rows.column(f.name).null_count for f in columns)
 
 
 @lru_cache(maxsize=256)
 def _columns(schema: str) -> T.StructType:
-    """The columns of a ``metaData`` action; each commit reads a table's."""
+    """The columns of a schema as the log writes it; each commit reads a table's."""
     return T.StructType.fromJson(json.loads(schema))
 
 

@@ -70,7 +70,7 @@ def append_constants(table: DeltaTable, version: int, statement: AnalysedInsert)
         return rows
     count = int(rows.arrow.num_rows)
     txn = table.begin()
-    if not count or any(key.startswith(_COMPACTS) for key in txn.metadata["configuration"]):
+    if not count or any(key.startswith(_COMPACTS) for key in txn.metadata.configuration):
         return Declined("there are no rows, or Delta compacts after them")
     file = txn.stage_local(rows)
     if isinstance(file, Declined):

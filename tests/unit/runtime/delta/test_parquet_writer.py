@@ -21,6 +21,7 @@ from ctsql.runtime.delta.parquet.parquet_writer import (
     write,
 )
 from ctsql.runtime.delta.stores.file_stores import LOCAL
+from ctsql.runtime.log.table_metadata import TableMetadata
 
 SCHEMA = (
     T.StructType()
@@ -32,6 +33,7 @@ SCHEMA = (
     .add("m", T.TimestampType())
 )
 PLAIN: dict[str, Any] = {
+    "id": "t",
     "partitionColumns": [],
     "configuration": {"delta.enableDeletionVectors": "true", "note": "mine"},
     "schemaString": SCHEMA.json(),
@@ -58,9 +60,9 @@ PLAIN: dict[str, Any] = {
 )
 def test_tables_that_delta_writes(other: dict[str, Any]) -> None:
     """Whatever a table asks for, or may, besides columns and properties that touch no files."""
-    assert is_plain(PLAIN, SCHEMA)
-    metadata = PLAIN | other
-    schema = T.StructType.fromJson(json.loads(metadata["schemaString"]))
+    assert is_plain(TableMetadata(PLAIN), SCHEMA)
+    metadata = TableMetadata(PLAIN | other)
+    schema = T.StructType.fromJson(json.loads(metadata.schema_text))
     is_other = len(schema) == len(SCHEMA) - 1  # its columns are others than those of the rows
     assert not is_plain(metadata, SCHEMA if is_other else schema)
 
@@ -68,7 +70,7 @@ def test_tables_that_delta_writes(other: dict[str, Any]) -> None:
 def test_null_where_none_may_be() -> None:
     """A column that is NOT NULL takes values only."""
     stored = T.StructType().add("k", T.IntegerType(), False).add("v", T.IntegerType())
-    metadata = PLAIN | {"schemaString": stored.json()}
+    metadata = TableMetadata(PLAIN | {"schemaString": stored.json()})
     assert is_plain(metadata, stored)
     assert not has_forbidden_null(metadata, pa.table({"k": [1, 2], "v": [None, 1]}))
     assert has_forbidden_null(metadata, pa.table({"k": [1, None], "v": [1, 1]}))

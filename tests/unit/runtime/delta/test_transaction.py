@@ -8,7 +8,6 @@ from delta.exceptions import ConcurrentAppendException
 from pyspark.errors import PySparkException
 
 from ctsql.catalog.errors import EnvironmentProblem
-from ctsql.runtime.delta.internals.handle import DeltaTransaction
 from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.log.protocol import Conflict
 
@@ -22,7 +21,7 @@ def _transaction(problem: Exception) -> OptimisticTransaction:
     gateway: Any = SimpleNamespace(seq=list, output_operation=lambda *_: None)
     table: Any = SimpleNamespace(location="s3a://bucket/t", gateway=gateway)
     started = SimpleNamespace(readVersion=lambda: 3, commit=commit)
-    return OptimisticTransaction(table, DeltaTransaction(gateway, started))
+    return OptimisticTransaction(table, started)
 
 
 def test_what_the_store_says_of_a_commit_is_an_error_of_ours() -> None:
