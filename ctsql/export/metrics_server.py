@@ -1,18 +1,17 @@
 """``ctsql run --metrics``: a page with the service's metrics, for Prometheus.
 
-One thread collects them, which the service never waits for. On a local disk it reads the lags
-without Spark; elsewhere by a separate engine, with a session cloned from the service's.
+The server's thread collects them, one page after the other; the service never waits for it. On a
+local disk it reads the lags without Spark; elsewhere by a separate engine, with a session cloned
+from the service's.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
+from prometheus_client import CollectorRegistry, ProcessCollector, make_asgi_app
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.console.interruptible import Worker
 from ctsql.export import http_server
 from ctsql.export.side_reader import SideReader
 from ctsql.runtime.delta.log.local_log import NeedsSpark
@@ -25,50 +24,6 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
     from ctsql.runtime.log_reader import LogReader
     from ctsql.runtime.service.events import Event
-
-
-WAITING_MAX = 20  # the most requests that wait for the collecting thread; others get 503
-
-
-class MetricsApplication:
-    """Prometheus' WSGI application as an ASGI one, which collects in another thread."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._wsgi = make_wsgi_app(registry)
-        self._worker = Worker()
-        self._waiting = 0
-
-    async def __call__(self, scope: Any, _receive: Any, send: Any) -> None:
-        """Answer a request; status 503 while too many wait."""
-        status, headers, body = "503 Service Unavailable", list[tuple[str, str]](), b""
-        if self._waiting < WAITING_MAX:
-            self._waiting += 1
-            try:
-                status, headers, body = await self._worker.answer(partial(self._collect, scope))
-            finally:
-                self._waiting -= 1
-        start = {
-            "type": "http.response.start",
-            "status": int(status.split()[0]),
-            "headers": [(name.encode(), value.encode()) for name, value in headers],
-        }
-        await send(start)
-        await send({"type": "http.response.body", "body": body})
-
-    def _collect(self, scope: Any) -> tuple[str, list[tuple[str, str]], bytes]:
-        given = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
-        started: list[Any] = []
-        environ = {
-            "REQUEST_METHOD": "GET" if scope["method"] == "HEAD" else scope["method"],
-            "PATH_INFO": scope["path"],
-            "QUERY_STRING": scope["query_string"].decode("latin-1"),
-            "HTTP_ACCEPT": given.get("accept", ""),
-            "HTTP_ACCEPT_ENCODING": given.get("accept-encoding", ""),
-        }
-        body = b"".join(self._wsgi(environ, lambda *answer: started.extend(answer)))
-        return started[0], started[1], body
 
 
 class Metrics:
@@ -98,7 +53,7 @@ class Metrics:
         registry = CollectorRegistry()
         registry.register(ServiceMetrics(self._counts, self.pulse, Lags(self.lags), self._memory))
         ProcessCollector(registry=registry)
-        with http_server.served(MetricsApplication(registry), host, port, "metrics") as address:
+        with http_server.served(make_asgi_app(registry), host, port, "metrics") as address:
             yield f"{address}/metrics"
 
     def lags(self) -> Sequence[LagRow]:

@@ -15,10 +15,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import CollectorRegistry, ProcessCollector, make_asgi_app
 
 from ctsql.export import http_server
-from ctsql.export.metrics_server import MetricsApplication
 from ctsql.status_page.site import served
 from tests.helpers.made_pages import ask, shop
 
@@ -37,7 +36,7 @@ def main() -> None:
     with ExitStack() as stack:
         page = stack.enter_context(served(ask, shop(), "shop", "127.0.0.1", 0))
         metrics = stack.enter_context(
-            http_server.served(MetricsApplication(registry), "127.0.0.1", 0, "metrics")
+            http_server.served(make_asgi_app(registry), "127.0.0.1", 0, "metrics")
         )
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         print(json.dumps({"page": page.address, "metrics": f"{metrics}/metrics"}), flush=True)
