@@ -8,8 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import UTC, datetime
 
 from ctsql.results.values import bytes_text
 from ctsql.runtime.monitoring.refreshes import Refresh
@@ -22,9 +21,6 @@ NAME_LETTERS_MAX = 21
 BARS_WIDTH, BARS_HEIGHT = 800, 110
 BAR_HEIGHT_MIN = 2.0
 """The height of a refresh without time or rows, so that it is visible."""
-LANES_MAX = 40
-LANE_HEIGHT = 22
-TIMELINE_WIDTH = 800
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +51,13 @@ class Graph:
     curves: tuple[Curve, ...]
 
 
-_layout = lru_cache(maxsize=4)(layout)  # the layout changes much less often than the states
-
-
 def graph(overview: Overview) -> Graph:
     """Draw the objects and what they read."""
     objects = sorted(overview.objects, key=lambda o: (o.name, o.id))
-    lines = tuple((a.read, a.reader) for a in overview.arrows)
-    grid = _layout(tuple(o.id for o in objects), lines)
+    cells = layout([o.id for o in objects], ((a.read, a.reader) for a in overview.arrows))
     at = {
-        object_id: (
-            MARGIN + place.column * (NODE_WIDTH + GAP_X),
-            MARGIN + place.row * (NODE_HEIGHT + GAP_Y),
-        )
-        for object_id, place in grid.places.items()
+        object_id: (MARGIN + column * (NODE_WIDTH + GAP_X), MARGIN + row * (NODE_HEIGHT + GAP_Y))
+        for object_id, (column, row) in cells.items()
     }
     boxes = tuple(Box(o, *at[o.id], shortened(o.name)) for o in objects)
     curves = tuple(
@@ -76,8 +65,8 @@ def graph(overview: Overview) -> Graph:
         for a in overview.arrows
         if a.read in at and a.reader in at
     )
-    width = 2 * MARGIN + max(grid.columns * (NODE_WIDTH + GAP_X) - GAP_X, 0)
-    height = 2 * MARGIN + max(grid.rows * (NODE_HEIGHT + GAP_Y) - GAP_Y, 0)
+    width = max((x for x, _ in at.values()), default=0) + NODE_WIDTH + MARGIN
+    height = max((y for _, y in at.values()), default=0) + NODE_HEIGHT + MARGIN
     return Graph(width, height, boxes, curves)
 
 
@@ -150,53 +139,6 @@ def bars(newest_first: Sequence[Refresh], values: Sequence[float | None]) -> Bar
 def strategies(refreshes: Sequence[Refresh]) -> list[tuple[str, int]]:
     """The strategies and how often each was used, the most used first."""
     return sorted(Counter(r.strategy for r in refreshes).items(), key=lambda p: (-p[1], p[0]))
-
-
-@dataclass(frozen=True, slots=True)
-class Dot:
-    """A refresh on the timeline."""
-
-    refresh: Refresh
-    x: float
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """The refreshes of one object on the timeline."""
-
-    name: str
-    y: float
-    dots: tuple[Dot, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RefreshLanes:
-    """The newest refreshes over time, a lane for each object, the last active first."""
-
-    lanes: tuple[Lane, ...]
-    begin: datetime | None
-    end: datetime | None
-    height: float
-    left_out: int
-
-
-def timeline(newest_first: Sequence[Refresh]) -> RefreshLanes:
-    """Draw refreshes over time; at most LANES_MAX objects."""
-    if not newest_first:
-        return RefreshLanes((), None, None, 0.0, 0)
-    begin, end = newest_first[-1].at, newest_first[0].at
-    span = max(end - begin, timedelta(milliseconds=1))
-    names = list(dict.fromkeys(r.object for r in newest_first))
-    lanes = []
-    for n, name in enumerate(names[:LANES_MAX]):
-        dots = tuple(
-            Dot(r, round(8 + (TIMELINE_WIDTH - 16) * ((r.at - begin) / span), 1))
-            for r in newest_first
-            if r.object == name
-        )
-        lanes.append(Lane(name, n * LANE_HEIGHT, dots))
-    left_out = max(len(names) - LANES_MAX, 0)
-    return RefreshLanes(tuple(lanes), begin, end, len(lanes) * LANE_HEIGHT, left_out)
 
 
 _SECONDS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))

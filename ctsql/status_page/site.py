@@ -2,7 +2,7 @@
 
     GET /                 the graph and all objects
     GET /object/ID        one object, by its id: a name would be in the addresses that proxies log
-    GET /warehouse        timeline, storage
+    GET /warehouse        the last refreshes and failures, storage
     GET /events           server-sent events: ``changed`` with a number whenever something changed
     GET /static/FILE      the style sheet, the script, the icon
 
@@ -112,14 +112,7 @@ class Site:
         latest = await self.poller.latest()
         history = await self.poller.history()
         ids = {o.name: o.id for o in latest.overview.objects}
-        return self._page(
-            "warehouse.html",
-            seen=latest,
-            history=history,
-            ids=ids,
-            timeline=drawing.timeline(history.refreshes),
-            strategies=drawing.strategies(history.refreshes),
-        )
+        return self._page("warehouse.html", seen=latest, history=history, ids=ids)
 
     async def _events(self, request: Request) -> Response:
         if self._streams >= STREAMS_MAX:
@@ -186,7 +179,6 @@ def _environment(version: str) -> Environment:
     environment.globals |= {"version": version, "problems_max": PROBLEMS_MAX}
     environment.globals |= {"node_width": drawing.NODE_WIDTH, "node_height": drawing.NODE_HEIGHT}
     environment.globals |= {"bars_width": drawing.BARS_WIDTH, "bars_height": drawing.BARS_HEIGHT}
-    environment.globals |= {"timeline_width": drawing.TIMELINE_WIDTH}
     for name in (
         "brief",
         "duration",

@@ -214,9 +214,7 @@ def test_a_client_that_does_not_read_is_closed(address: str) -> None:
         assert read < 64 << 20
 
 
-def test_the_oldest_that_waits_makes_room(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_that_waits_makes_room(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One whose request is complete keeps its connection, and so does the newest."""
     monkeypatch.setattr(http_server, "HEADERS_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(http_server, "READ_SECONDS", PATIENCE_SECONDS)
