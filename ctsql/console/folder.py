@@ -95,11 +95,3 @@ def _why(problem: OSError | UnicodeDecodeError) -> str:
 def _read(path: Path, variables: Mapping[str, str] | None) -> Source:
     text = path.read_bytes().decode("utf-8-sig")
     return Source(substitute(text, variables or {}), str(path))
-
-
-def sql_file(path: Path) -> Source:
-    """One file; INVALID_USAGE: it is not UTF-8. OSError: it cannot be read."""
-    try:
-        return _read(path, None)
-    except UnicodeDecodeError as problem:
-        raise misuse(f"{path} {_why(problem)}") from problem

@@ -36,8 +36,8 @@ def layout(names: Sequence[str], lines: Iterable[tuple[str, str]]) -> dict[str, 
         if read != reader and read in reads and reader in reads:
             reads[reader].add(read)
             readers[read].add(reader)
-            part = part_of[read] | part_of[reader]
-            part_of |= dict.fromkeys(part, part)
+            both = part_of[read] | part_of[reader]
+            part_of |= dict.fromkeys(both, both)
     parts = [
         [n for n in names if part_of[n] is p] for p in {id(p): p for p in part_of.values()}.values()
     ]

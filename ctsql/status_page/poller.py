@@ -10,7 +10,6 @@ A :class:`Poller` belongs to one event loop.
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -28,8 +27,8 @@ T = TypeVar("T")
 POLL_SECONDS = 1.0
 REST_FACTOR = 9.0  # so polls take a tenth of the time
 ANSWER_SECONDS = 10.0  # how long a page waits for the first poll
-LATE_SECONDS = 2.0  # how long a page waits for a new poll if there is an older one
 PAGES_MAX = 50  # how many pages are cached until something changes
+LATE_SECONDS = 2.0  # how long a page waits for a new poll if there is an older one
 
 
 class Ask(Protocol):
@@ -60,8 +59,7 @@ class Poller:
         self._following: asyncio.Task[None] | None = None
         self._watchers = 0
         self._changed = asyncio.Event()
-        self._pages: OrderedDict[tuple[int, str], asyncio.Task[object]] = OrderedDict()
-        self._free: dict[str, float] = {}  # by page: when it may be read again at once
+        self._pages: dict[str, asyncio.Task[object]] = {}  # by name, until something changes
         self._loop = asyncio.get_running_loop()
         self.is_closed = False
 
@@ -115,6 +113,7 @@ class Poller:
         if last is None or (look.overview, look.problem) != (last.overview, last.problem):
             look = replace(look, number=0 if last is None else last.number + 1)
             self._last_look = replace(look, at=time.monotonic())
+            self._pages.clear()
             self._changed.set()
             self._changed = asyncio.Event()
         else:
@@ -174,26 +173,11 @@ class Poller:
 
     async def _page(self, name: str, question: Callable[[LogReader], T]) -> T:
         """An answer, cached until something changes (:attr:`Overview.besides`)."""
-        latest = await self.latest()
-        key = (latest.number, name)
-        task = self._pages.get(key)
+        await self.latest()
+        task = self._pages.get(name)
         if task is None or (task.done() and task.exception() is not None):
-            task = asyncio.create_task(self._ask_page(name, question))
-            self._pages[key] = task
-        self._pages.move_to_end(key)
-        while len(self._pages) > PAGES_MAX:
-            self._pages.popitem(last=False)
+            if len(self._pages) >= PAGES_MAX:
+                self._pages.clear()
+            task = self._pages[name] = asyncio.create_task(self._in_thread(question))
         answer: Awaitable[object] = asyncio.wait_for(asyncio.shield(task), ANSWER_SECONDS)
         return await answer  # type: ignore[return-value]
-
-    async def _ask_page(self, name: str, question: Callable[[LogReader], T]) -> T:
-        """Read a page, with a delay if the last read took long."""
-        free = self._free.pop(name, 0.0)
-        await asyncio.sleep(min(max(free - time.monotonic(), 0.0), POLL_SECONDS))
-        start = time.monotonic()
-        answer = await self._in_thread(question)
-        end = time.monotonic()
-        self._free[name] = end + REST_FACTOR * (end - start)
-        while len(self._free) > PAGES_MAX:
-            del self._free[next(iter(self._free))]
-        return answer

@@ -51,7 +51,6 @@ def collect(sources: Sequence[Source]) -> Suite:
         readable.append(Source(text, source.name))
     folder = read_folder(readable, also=(st.Test,))
     originals = {source.name: source for source in sources}
-    read = (o for o in folder.others if isinstance(o.statement, st.Test))
     cases = [
         Case(
             name=other.statement.name,
@@ -59,7 +58,7 @@ def collect(sources: Sequence[Source]) -> Suite:
             schema=other.schema,
             test=other.statement,
         )
-        for other in read
+        for other in folder.others
         if isinstance(other.statement, st.Test)
     ]
     order = {name: number for number, name in enumerate(originals)}
@@ -67,13 +66,9 @@ def collect(sources: Sequence[Source]) -> Suite:
     return Suite(folder=folder, cases=tuple(cases))
 
 
-def is_test(span: Span) -> bool:
-    """Whether a statement is a TEST."""
-    return span.text[:4].upper() == "TEST" and not span.text[4:5].isalnum()
-
-
 def _broken(span: Span) -> Case | None:
-    if not is_test(span):
+    """The failing test for an unreadable TEST; None for any other statement."""
+    if span.text[:4].upper() != "TEST" or span.text[4:5].isalnum():
         return None
     try:
         parse(span)

@@ -1,11 +1,10 @@
 """``ctsql test FOLDER``: runs the tests and writes their outcomes."""
 
 import os
+import queue
 import tempfile
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -59,8 +58,7 @@ def run_tests(
     """Run tests in temporary warehouses; the outcomes in the order of the tests.
 
     Args:
-        report: called with each outcome in that order, one at a time; after an error also with the
-            outcomes that are left.
+        report: called with each outcome in that order, one at a time.
         workers: the number of parallel tests, at least one; None: chosen by the machine.
 
     Raises:
@@ -68,7 +66,7 @@ def run_tests(
     """
     cases, folder = selection.suite.cases, selection.suite.folder
     count = workers_for(len(cases)) if workers is None else min(workers, len(cases))
-    run = CommandRun(cases, report)
+    outcomes = list[Outcome]()
     with (
         tempfile.TemporaryDirectory(prefix="ctsql-test-", ignore_cleanup_errors=True) as root,
         ExitStack() as stack,
@@ -80,54 +78,35 @@ def run_tests(
             stack.enter_context(connect(f"{root}/none{n}", spark=connection.spark))
             for n in range(1, count)
         ]
-        with ThreadPoolExecutor(count, thread_name_prefix="ctsql-test") as pool:
-            futures = [pool.submit(run.work, warehouses.with_connection(other)) for other in others]
-            try:
-                run.work(warehouses)  # here, so a signal can cancel
-            except BaseException:
-                for other in others:
-                    other.cancel()
-                raise
-        for future in futures:
-            future.result()
-    return run.outcomes
+        for outcome in outcomes_of(cases, [warehouses, *map(warehouses.with_connection, others)]):
+            report(outcome)
+            outcomes.append(outcome)
+    return outcomes
 
 
-class CommandRun:
-    """Tests; each is run by one worker. ``report`` is as for :func:`run_tests`."""
+def outcomes_of(cases: Sequence[Case], workers: Sequence[Warehouses]) -> Iterator[Outcome]:
+    """The outcomes of tests, in order; each worker runs one at a time.
 
-    def __init__(self, cases: Sequence[Case], report: Callable[[Outcome], None]) -> None:
-        self.outcomes: list[Outcome] = []
-        self._waiting = deque(enumerate(cases))
-        self._outcome_of: dict[int, Outcome] = {}
-        self._report = report
-        self._has_raised = False
-        self._lock = threading.Lock()
+    After an error no test begins, and running ones are cancelled.
+    """
+    idle = queue.SimpleQueue[Warehouses]()
+    for worker in workers:
+        idle.put(worker)
 
-    def work(self, warehouses: Warehouses) -> None:
-        """Run tests until none is left, or a worker has raised."""
+    def run(case: Case) -> Outcome:
+        mine = idle.get()
         try:
-            while True:
-                with self._lock:
-                    if not self._waiting:
-                        return
-                    number, case = self._waiting.popleft()
-                outcome = run_case(case, warehouses.folder, warehouses)
-                with self._lock:
-                    self._outcome_of[number] = outcome
-                    self._report_done()
-        except BaseException:
-            with self._lock:
-                self._waiting.clear()
-                self._has_raised = True
-                self._report_done()
-            raise
+            return run_case(case, mine.folder, mine)
+        finally:
+            idle.put(mine)
 
-    def _report_done(self) -> None:
-        for number in sorted(self._outcome_of):
-            if number == len(self.outcomes) or self._has_raised:
-                self.outcomes.append(self._outcome_of.pop(number))
-                self._report(self.outcomes[-1])
+    with ThreadPoolExecutor(len(workers), thread_name_prefix="ctsql-test") as pool:
+        try:
+            yield from pool.map(run, cases)
+        except BaseException:
+            for worker in workers:
+                worker.connection.cancel()
+            raise
 
 
 def run_and_report(

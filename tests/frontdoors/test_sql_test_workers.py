@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from ctsql.testing import command
-from ctsql.testing.command import workers_for
+from ctsql.testing.command import outcomes_of, workers_for
+
+CASES: Any = range(5)
 
 
-def _warehouses() -> Any:
-    return SimpleNamespace(folder=None)
+def _workers(count: int, cancel: Any = lambda: None) -> Any:
+    connection = SimpleNamespace(cancel=cancel)
+    return [SimpleNamespace(folder=None, connection=connection)] * count
 
 
 def test_outcomes_are_told_in_the_order_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,48 +29,25 @@ def test_outcomes_are_told_in_the_order_of_the_tests(monkeypatch: pytest.MonkeyP
         return f"outcome {case}"
 
     monkeypatch.setattr(command, "run_case", run_case)
-    told: list[Any] = []
-    run = command.CommandRun(range(5), told.append)  # type: ignore[arg-type]
-    threads = [threading.Thread(target=run.work, args=(_warehouses(),)) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    assert told == run.outcomes == [f"outcome {n}" for n in range(5)]
+    assert list(outcomes_of(CASES, _workers(2))) == [f"outcome {n}" for n in range(5)]
 
 
-def test_a_worker_that_raises_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first test fails while the second worker is in number 4: no other test begins then.
-
-    What was done is told, and number 4 when it ends.
-    """
-    last_has_begun, is_cancelled = threading.Event(), threading.Event()
+def test_no_test_begins_after_a_worker_has_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was done before is told, and what the other worker runs is cancelled."""
+    begun, is_cancelled, told = list[int](), threading.Event(), list[Any]()
 
     def run_case(case: int, *_: object) -> str:
-        if case == 0:
-            assert last_has_begun.wait(10)
+        begun.append(case)
+        if case == 1:
             raise OSError("the disk is full")
-        if case == 4:
-            last_has_begun.set()
-            assert is_cancelled.wait(10)
+        assert case == 0 or is_cancelled.wait(10)
         return f"outcome {case}"
 
-    told: list[Any] = []
-    run = command.CommandRun(range(6), told.append)  # type: ignore[arg-type]
-    other = threading.Thread(target=run.work, args=(_warehouses(),))
-
-    def begin_other(case: int, *rest: object) -> str:
-        if case == 0:
-            other.start()
-        return run_case(case, *rest)
-
-    monkeypatch.setattr(command, "run_case", begin_other)
+    monkeypatch.setattr(command, "run_case", run_case)
     with pytest.raises(OSError, match="the disk is full"):
-        run.work(_warehouses())
-    assert told == ["outcome 1", "outcome 2", "outcome 3"]
-    is_cancelled.set()
-    other.join(20)
-    assert told == run.outcomes == [f"outcome {n}" for n in range(1, 5)]
+        told += outcomes_of(CASES, _workers(2, is_cancelled.set))
+    assert told == ["outcome 0"]
+    assert len(begun) < 5
 
 
 @pytest.mark.parametrize(

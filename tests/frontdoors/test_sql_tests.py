@@ -1,9 +1,6 @@
 """TEST statements that must pass do, those that must fail do, and say what and where."""
 
-import os
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
@@ -232,42 +229,3 @@ def test_a_test_that_cannot_be_read_fails_and_the_others_stay() -> None:
     assert named == [("a", 2, False), ("b", 3, True), ("line 4", 4, False)]
     assert [str(d.name) for d in suite.folder.definitions] == ["t"]
     assert [c.name for c in suite.select("B").cases] == ["b"]
-
-
-def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    plugin = ["-p", "ctsql.testing"]
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *plugin, *arguments, str(folder)],
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_pytest_collects_tests(folder: Path, tmp_path: Path) -> None:
-    """Each is an item at its line; what cannot be read fails with the text of ``ctsql test``."""
-    (tmp_path / "pytest.ini").write_text("[pytest]\nctsql_folder = pipeline\n")
-    found = _pytest(folder, "--collect-only")
-    assert found.returncode == 0, found.stdout
-    for name in ("views.sql::ok: the clock is the test's", "sub/tasks.sql::ok: odd names"):
-        assert f"pipeline/{name}" in found.stdout
-    count = sum(text.count("TEST '") for text in FOLDER.values())
-    assert f"{count} tests collected" in found.stdout
-    failed = _pytest(folder, "-k", "VALUES")
-    assert failed.returncode == 1
-    assert 'HINT: Did you mean "VALUES"?' in failed.stdout
-    beside = tmp_path / "beside"
-    beside.mkdir()
-    (beside / "t.sql").write_text(
-        "/* c */ TEST -- why\n 'beside' EXPECT NO ROWS IN t; TEST'b' GIVEN t"
-    )
-    found = _pytest(beside, "--collect-only")
-    assert [line for line in found.stdout.splitlines() if "::" in line] == [
-        "beside/t.sql::beside", "beside/t.sql::b"
-    ]  # fmt: skip
-    (folder / "broken.sql").write_text("CREATE TABLE;")
-    broken = _pytest(folder, "-k", "odd")
-    assert broken.returncode == 2
-    assert "broken.sql:1:13: error: found the end of the statement" in broken.stdout
