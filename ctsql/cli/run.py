@@ -16,7 +16,7 @@ from ctsql.cli import options
 from ctsql.cli.performing import perform
 from ctsql.cli.serve import ADDRESS, serving
 from ctsql.console.interruptible import handle_signals
-from ctsql.console.script import STOP_SECONDS, LogFormat, OutputSettings, Runner
+from ctsql.console.script import STOP_SECONDS, OutputSettings, Runner
 from ctsql.rendering.output_file import publish_if_file
 
 if TYPE_CHECKING:
@@ -68,13 +68,6 @@ def _hook(text: str) -> "Callable[[Event], object]":
     metavar="[HOST:PORT]",
     help=f"Serve the status page as well, by default at {ADDRESS}.",
 )
-@click.option(
-    "--log-format",
-    type=click.Choice([f.value for f in LogFormat]),
-    default="text",
-    show_default=True,
-    help="How messages are written to standard error.",
-)
 @options.as_json("Write events to standard output, one JSON object a line.")
 @options.output
 @options.common()
@@ -85,7 +78,6 @@ def run(
     metrics: tuple[str, int] | None,
     on_event: "Callable[[Event], object] | None",
     serve: tuple[str, int] | None,
-    log_format: str,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -128,7 +120,7 @@ def run(
 
         return _until_stopped(runner, follow, stop)
 
-    perform(work, create=False, log_format=LogFormat(log_format), **given)
+    perform(work, create=False, **given)
 
 
 def _reporter(settings: OutputSettings, *, as_json: bool) -> "Callable[[Event], object]":
@@ -140,7 +132,7 @@ def _reporter(settings: OutputSettings, *, as_json: bool) -> "Callable[[Event], 
                 settings.out.write(event.to_json() + "\n")
                 settings.out.flush()
         elif not settings.quiet:
-            settings.log(event.line, event.to_log)
+            settings.note(event.line())
 
     return report
 

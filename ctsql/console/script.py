@@ -6,22 +6,19 @@ go to standard output, all else to standard error.
 """
 
 import io
-import json
 import os
 import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 import click
 from rich.console import Console
 
-from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Error, misuse
 from ctsql.catalog.spans import Source, Span
 from ctsql.console.interruptible import Defect, Worker
@@ -29,11 +26,10 @@ from ctsql.console.progress import Progress
 from ctsql.console.variables import substitute
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
-from ctsql.rendering.errortext import error_text, print_error
+from ctsql.rendering.errortext import print_error
 from ctsql.rendering.show import Format, write_result
 from ctsql.results.result import Live
 from ctsql.results.values import NULL
-from ctsql.runtime.log import clock
 from ctsql.runtime.spark.failures.storage_errors import os_error
 
 if TYPE_CHECKING:
@@ -43,13 +39,6 @@ OK, FAILED, INTERRUPTED = 0, 1, 130
 PROMPT_NAME = "<prompt>"  # the source name of typed text
 STOP_SECONDS = 5.0
 """How long a stopped service or subscription may continue with a T before it is cancelled."""
-
-
-class LogFormat(Enum):
-    """How messages are written to standard error."""
-
-    TEXT = "text"
-    JSON = "json"  # one object a line
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,31 +57,16 @@ class OutputSettings:
     pager: bool = False
     variables: dict[str, str] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
-    log_format: LogFormat = LogFormat.TEXT
 
     def note(self, text: str) -> None:
         """Print a line on standard error, without styles."""
-        self.log(lambda: text, lambda: {"level": "info", "event": "note", "message": text})
-
-    def log(self, line: Callable[[], str], fields: Callable[[], Mapping[str, object]]) -> None:
-        """Print a message on standard error, in the format of the log."""
-        if self.log_format is LogFormat.TEXT:
-            text = line()
-        else:
-            text = json.dumps({"at": times.to_iso(clock.now_ms()), **fields()}, ensure_ascii=False)
         with self.progress.hide():
             self.messages.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def fail(self, problem: BaseException) -> None:
         """Show an error."""
         self.progress.pause()
-        if self.log_format is LogFormat.TEXT:
-            print_error(self.messages, problem, debug=self.debug)
-            return
-        text = error_text(problem, debug=self.debug).plain
-        condition = problem.condition if isinstance(problem, CtsqlError) else type(problem).__name__
-        fields = {"level": "error", "event": "error", "condition": condition, "message": text}
-        self.log(lambda: text, lambda: fields)
+        print_error(self.messages, problem, debug=self.debug)
 
 
 class Runner:

@@ -1,13 +1,18 @@
 """Events of the service: each commit, failure or T without changes, as a line or as JSON."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log.failures import CAUSE
 from ctsql.runtime.monitoring.refreshes import Refresh
+
+_OF_REFRESH = (
+    *("kind", "strategy", "reason", "rows_read", "bytes_read", "bytes_written", "jobs", "phases"),
+    "process",
+)
 
 
 class EventKind(Enum):
@@ -80,40 +85,15 @@ class Event:
         took = "" if self.seconds is None else f" in {self.seconds:.2f} s"
         return " ".join([times.to_iso(self.at), *about, text]) + took
 
-    @property
-    def level(self) -> str:
-        """The log level: error for failures, else info."""
-        return "error" if self.kind is EventKind.FAILED else "info"
-
-    def to_log(self) -> dict[str, object]:
-        """The fields of a line of a structured log, with the work of the refresh."""
-        fields: dict[str, object] = {"level": self.level, **self._fields()}
-        if self.refresh is not None:
-            fields |= {
-                "kind": self.refresh.kind,
-                "strategy": self.refresh.strategy,
-                "reason": self.refresh.reason,
-                "rows_read": self.refresh.rows_read,
-                "bytes_read": self.refresh.bytes_read,
-                "bytes_written": self.refresh.bytes_written,
-                "jobs": self.refresh.jobs,
-                "phases": dict(self.refresh.phases),
-                "process": self.refresh.process,
-            }
-        return {k: v for k, v in fields.items() if v is not None}
-
     def to_json(self) -> str:
-        """One JSON object on one line, without fields that are None.
+        """One JSON object on one line, with the work of the refresh, without fields that are None.
 
         >>> Event(kind=EventKind.REACHED, at=0, time=7).to_json()
-        '{"at": "1970-01-01T00:00:00.000Z", "event": "reached", "t": 7}'
+        '{"at": "1970-01-01T00:00:00.000Z", "level": "info", "event": "reached", "t": 7}'
         """
-        fields = self._fields()
-        return json.dumps({k: v for k, v in fields.items() if v is not None}, ensure_ascii=False)
-
-    def _fields(self) -> dict[str, object]:
-        return {
+        fields = {
             "at": times.to_iso(self.at),
+            "level": "error" if self.kind is EventKind.FAILED else "info",
             "event": self.kind.value,
             "object": self.name,
             "t": self.time,
@@ -124,6 +104,10 @@ class Event:
             "condition": self.condition,
             "message": self.message,
         }
+        if self.refresh is not None:
+            refresh = asdict(self.refresh)
+            fields |= {name: refresh[name] for name in _OF_REFRESH}
+        return json.dumps({k: v for k, v in fields.items() if v is not None}, ensure_ascii=False)
 
 
 def _count(rows: int | None) -> str:
