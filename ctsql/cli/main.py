@@ -52,20 +52,9 @@ class Program(click.Group):
         try:
             return super().invoke(context)
         except click.UsageError as problem:
-            kind = _PlanUsageError if context.invoked_subcommand == plan.name else click.UsageError
-            raise kind(self._usage_text(problem), problem.ctx) from problem
-
-    def _usage_text(self, problem: click.UsageError) -> str:
-        """The usage error; for an unknown option it names the commands that have it."""
-        if isinstance(problem, click.NoSuchOption):
-            owners = [
-                f"ctsql {name}".rstrip()
-                for name, command in self.commands.items()
-                if any(problem.option_name in p.opts for p in command.params)
-            ]
-            if owners:
-                return f"{problem.option_name} goes with: {', '.join(owners)}"
-        return problem.format_message()
+            if context.invoked_subcommand != plan.name:
+                raise
+            raise _PlanUsageError(problem.format_message(), problem.ctx) from problem
 
 
 class _PlanUsageError(click.UsageError):

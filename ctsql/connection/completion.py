@@ -1,7 +1,7 @@
 """Completion of keywords, objects and columns. Pure: text and a catalog in.
 
 Where a relation must stand (after FROM, JOIN, INTO, ON INPUT ...) it offers only objects and
-schemas, and only those of a named kind (``ALTER CONTINUAL TASK``). After SET it offers settings,
+schemas. After SET it offers settings,
 after USE schemas, after ``alias.`` that relation's columns. Elsewhere it offers the columns of the
 relations that the text names, then keywords and functions. A keyword follows the case typed.
 
@@ -10,7 +10,7 @@ FROM give no columns.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote, unquote
@@ -38,14 +38,6 @@ _BEFORE_RELATION = {
     *("describe", "desc", "extended", "maintain", "retention", "subscribe", "using"),
     *("verify", "analyze", "blame", "why"),
 }
-_KINDS = {
-    ("table",): "table",
-    ("materialized", "view"): "materialized view",
-    ("view",): "view",
-    ("continual", "task"): "continual task",
-}
-_ON_KIND = {"alter", "drop", "refresh", "verify", "analyze", "describe", "create", "on"}
-"""Words that may be followed by the kind of an existing object."""
 _SETTING = ("set", "reset", "show")
 # Words that end the list of relations after FROM, so that a comma no longer asks for one.
 _ENDS_RELATIONS = {
@@ -114,11 +106,9 @@ def complete(text: str, vocabulary: Vocabulary, after: str = "") -> list[Candida
     wants_relation = _wants_relation(tokens)
     entries: Iterator[tuple[str, str]]
     if qualifier:
-        entries = _complete_qualified(
-            qualifier, relations, vocabulary, only_objects=wants_relation, kind=_kind_before(tokens)
-        )
+        entries = _complete_qualified(qualifier, relations, vocabulary, only_objects=wants_relation)
     elif wants_relation:
-        entries = _names(vocabulary, _kind_before(tokens))
+        entries = _names(vocabulary)
     elif tokens and fold(tokens[-1]) == "use":
         entries = ((schema, "schema") for schema in vocabulary.schemas)
     elif len(tokens) == 1 and fold(tokens[0]) in _SETTING:
@@ -160,7 +150,8 @@ def _wants_relation(tokens: Sequence[str]) -> bool:
     if not words:
         return False
     if words[-1] in _BEFORE_RELATION:
-        return not _makes_one(words)
+        makes_one = "create" in words[-4:] and "show" not in words[-4:]  # CREATE OR REPLACE TABLE
+        return not makes_one
     if words[-1] != ",":
         return False
     depth = 0
@@ -171,23 +162,6 @@ def _wants_relation(tokens: Sequence[str]) -> bool:
         if depth == 0 and word in ("from", "input"):
             return True
     return False
-
-
-def _makes_one(words: Sequence[str]) -> bool:
-    """Whether the last words begin the name of a new object: CREATE [OR REPLACE] ... TASK."""
-    length = next((len(kind) for kind in _KINDS if tuple(words[-len(kind) :]) == kind), 0)
-    before = words[: len(words) - length]
-    return bool(length) and before[-1:] == ["create"] and before[-2:-1] != ["show"]
-
-
-def _kind_before(tokens: Sequence[str]) -> str | None:
-    """The kind of object that the words at the cursor name; None for any."""
-    words = [fold(token) for token in tokens]
-    for kind, name in sorted(_KINDS.items(), key=lambda pair: -len(pair[0])):
-        if tuple(words[-len(kind) :]) == kind:
-            is_named = len(words) > len(kind) and words[-len(kind) - 1] in _ON_KIND
-            return name if is_named else None
-    return None
 
 
 def _parts(path: str) -> list[str]:
@@ -226,7 +200,6 @@ def _complete_qualified(
     vocabulary: Vocabulary,
     *,
     only_objects: bool,
-    kind: str | None,
 ) -> Iterator[tuple[str, str]]:
     last = fold(_parts(qualifier)[-1]) if _parts(qualifier) else ""
     if not only_objects:
@@ -234,17 +207,13 @@ def _complete_qualified(
         if item is not None:
             yield from ((column, "column") for column in item.columns)
             return
-    yield from _of_kind((o for o in vocabulary.objects if fold(o.schema) == last), kind)
+    yield from ((o.name, o.kind) for o in vocabulary.objects if fold(o.schema) == last)
 
 
-def _names(vocabulary: Vocabulary, kind: str | None) -> Iterator[tuple[str, str]]:
+def _names(vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
     own = fold(vocabulary.schema)
-    yield from _of_kind((o for o in vocabulary.objects if fold(o.schema) == own), kind)
+    yield from ((o.name, o.kind) for o in vocabulary.objects if fold(o.schema) == own)
     yield from ((schema, "schema") for schema in sorted(vocabulary.schemas) if fold(schema) != own)
-
-
-def _of_kind(objects: Iterable[ObjectInfo], kind: str | None) -> Iterator[tuple[str, str]]:
-    yield from ((o.name, o.kind) for o in objects if kind in (None, o.kind))
 
 
 def _columns(relations: dict[str, ObjectInfo]) -> Iterator[tuple[str, str]]:

@@ -1,11 +1,11 @@
 """Runs work in a background thread, so that Ctrl-C can interrupt it.
 
 Ctrl-C reaches the main thread only, and does not interrupt a call into the JVM. So the statement
-runs in another thread, the main thread waits in small steps, and an interrupt asks the connection
-to cancel. A second Ctrl-C abandons the thread, a daemon that does not keep the process alive.
+runs in another thread, the main thread waits, and an interrupt asks the connection to cancel. A
+second Ctrl-C abandons the thread, a daemon that does not keep the process alive.
 
 Expected errors of the work (ctsql's, the system's) are raised in the waiting thread. Any other
-error ends the thread and is raised as :class:`Defect`; the next work gets a new thread.
+error is raised there as :class:`Defect`.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 from ctsql.catalog.errors import Error
 
 T = TypeVar("T")
-_STEP_SECONDS = 0.1
 
 
 class Defect(Exception):
@@ -33,37 +32,50 @@ class Job:
     """Work given to a thread, and its outcome once ``done``."""
 
     work: Callable[[], Any]
-    thread: "_Thread"
     done: threading.Event = field(default_factory=threading.Event)
     value: Any = None
-    problem: Exception | None = None
+    problem: BaseException | None = None
+
+    def run(self) -> None:
+        """Do the work; an error is kept for the thread that waits."""
+        with self:
+            self.value = self.work()
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, problem: BaseException | None, _trace: object) -> bool:
+        self.problem = problem
+        self.done.set()
+        return True
 
     def result(self) -> Any:
-        """Wait for the result of the work, or raise its error; Defect: it ended the thread.
+        """Wait for the result of the work, or raise its error.
 
         KeyboardInterrupt: Ctrl-C; the work continues.
         """
-        while not self.done.wait(_STEP_SECONDS):
-            if not self.thread.is_alive() and not self.done.is_set():
-                raise Defect from self.thread.defect
-        if self.problem is not None:
+        self.done.wait()
+        if isinstance(self.problem, (Error, OSError)):
             raise self.problem
+        if self.problem is not None:
+            raise Defect from self.problem
         return self.value
 
 
 class Worker:
-    """One thread that runs one job after the other."""
+    """One thread that runs one job after the other, until the process ends."""
 
     def __init__(self) -> None:
-        self._thread: _Thread | None = None
+        self._jobs: queue.SimpleQueue[Job] | None = None
 
     def submit(self, work: Callable[[], Any]) -> Job:
         """Give work to the thread, without waiting."""
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = _Thread()
-            self._thread.start()
-        job = Job(work, self._thread)
-        self._thread.jobs.put(job)
+        if self._jobs is None:
+            self._jobs = queue.SimpleQueue()
+            threading.Thread(
+                target=_run_jobs, args=(self._jobs,), name="ctsql-work", daemon=True
+            ).start()
+        job = Job(work)
+        self._jobs.put(job)
         return job
 
     async def answer(self, work: Callable[[], T]) -> T:
@@ -95,44 +107,14 @@ class Worker:
                 cancel()
                 value = job.result()
             except KeyboardInterrupt:
-                self._thread = None
+                self._jobs = None  # the thread is left to its work
                 raise
         return value
 
 
-class _Thread(threading.Thread):
-    """Runs jobs until the process ends, or a defect ends it."""
-
-    def __init__(self) -> None:
-        super().__init__(name="ctsql-work", daemon=True)
-        self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        self.defect: BaseException | None = None
-        _keep_defects()
-
-    def run(self) -> None:
-        while True:
-            job = self.jobs.get()
-            try:
-                job.value = job.work()
-            except (Error, OSError) as problem:
-                job.problem = problem
-            job.done.set()
-
-
-def _keep_defects() -> None:
-    """Install a hook that keeps the error which ends one of our threads."""
-    before = threading.excepthook
-    if getattr(before, "keeps_defects", False):
-        return
-
-    def keep(args: threading.ExceptHookArgs) -> None:
-        if isinstance(args.thread, _Thread):
-            args.thread.defect = args.exc_value
-        else:
-            before(args)
-
-    keep.keeps_defects = True  # type: ignore[attr-defined]
-    threading.excepthook = keep
+def _run_jobs(jobs: "queue.SimpleQueue[Job]") -> None:
+    while True:
+        jobs.get().run()
 
 
 @contextmanager

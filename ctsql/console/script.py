@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 from rich.console import Console
 
-from ctsql.catalog.errors import CtsqlError, Error, misuse
+from ctsql.catalog.errors import CtsqlError, Error
 from ctsql.catalog.spans import Source, Span
 from ctsql.console.interruptible import Defect, Worker
 from ctsql.console.progress import Progress
@@ -52,7 +52,7 @@ class OutputSettings:
     echo: bool = False
     debug: bool = False
     limit: int | None = None
-    expanded: bool | None = False
+    expanded: bool = False
     null: str = NULL
     pager: bool = False
     variables: dict[str, str] = field(default_factory=dict)
@@ -80,7 +80,6 @@ class Runner:
         self._live: Live | None = None  # the running subscription
         self._timer: threading.Timer | None = None
         self.stopped = False  # Ctrl-C ended a subscription
-        self._results_count = 0
         self._worker = Worker()
         self._pages: Pages | None = None
         self._reported_new = False
@@ -213,9 +212,6 @@ class Runner:
                 settings.note("Changes are shown as they happen; Ctrl-C ends it.")
             write_result(result, settings.format, settings.out)
         elif result.has_rows:
-            self._results_count += 1
-            if settings.format is Format.PARQUET and self._results_count > 1:
-                raise misuse("a Parquet file holds the rows of one query")
             is_paged = settings.pager and settings.format is Format.TABLE and settings.out.isatty()
             self._pages = Pages() if is_paged else None
             writer = _Pausing(self._pages or settings.out, settings.progress)

@@ -1,9 +1,9 @@
 r"""Writes results as text or Arrow.
 
-A terminal gets a drawn table that fits it; anything else a plain table with whole values. CSV,
-JSON, JSON lines and Markdown are written row by row, with at most a partition in memory; a table
-needs its widths first, so all its rows are in memory. The columns of an unbounded result's table
-have the usual widths of their types. Before a wider value the names are written again.
+A terminal gets a drawn table, or one line a value if a table does not fit it; anything else a plain
+table with whole values. CSV, JSON, JSON lines and Markdown are written row by row, with at most a
+partition in memory; a table needs its widths first, so all its rows are in memory. The columns of
+an unbounded result's table have fixed widths, which wider values exceed.
 
 CSV follows RFC 4180 with "\n" line ends; NULL is an empty field, an empty string is ``""``.
 Columns of one name have different names in JSON: ``a``, ``a_2``.
@@ -28,6 +28,7 @@ from ctsql.results.values import NULL, is_number, json_of, text_of, texts
 _STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _NEEDS_QUOTES = re.compile(r'[",\r\n]')
+_ROOM = 12  # cells: the width of a column of an unbounded table
 
 
 class Format(Enum):
@@ -39,7 +40,6 @@ class Format(Enum):
     JSONL = "jsonl"
     MARKDOWN = "markdown"
     ARROW = "arrow"
-    PARQUET = "parquet"
 
 
 def write_result(
@@ -48,7 +48,7 @@ def write_result(
     out: TextIO,
     *,
     limit: int | None = None,
-    expanded: bool | None = False,
+    expanded: bool = False,
     terminal: bool | None = None,
     null: str = NULL,
 ) -> None:
@@ -58,25 +58,22 @@ def write_result(
     Each batch is flushed before the next, so a named reader acknowledges only written rows.
 
     Args:
-        result: its rows can be read once. out: Arrow and Parquet are written to its ``buffer``.
+        result: its rows can be read once. out: Arrow is written to its ``buffer``.
         limit: the maximum rows of a table; if there are more, a note follows. None for all.
-        expanded: for tables: one line per value; None: if the table would not fit the terminal.
+        expanded: for tables: one line per value.
         terminal: whether ``out`` is one; by default ``out.isatty()``.
         null: the text for NULL in a table.
     """
     if not result.has_rows:
         return
-    if result.live is not None and format is not Format.PARQUET:
+    if result.live is not None:
         publish_if_file(out)
     if format is Format.ARROW:
         _write_arrow(result, out)
-    elif format is Format.PARQUET:
-        _write_parquet(result, out)
     elif format is Format.TABLE and result.live is None:
         rows = result.fetchall() if limit is None else result.head(limit + 1)
         more, rows = limit is not None and len(rows) > limit, rows[:limit]
         tty = out.isatty() if terminal is None else terminal
-        left_out = ""
         if tty and result.text_end is not None and not expanded:
             _write_text(result, rows, out)
             out.flush()
@@ -84,10 +81,10 @@ def write_result(
         if expanded:
             _write_expanded(result, rows, out, null)
         elif tty:
-            left_out = _write_drawn(result, rows, out, null, expands=expanded is None)
+            _write_drawn(result, rows, out, null)
         else:
             _write_plain(result, rows, out, null)
-        out.write(_footer(len(rows), left_out, more=more))
+        out.write(_footer(len(rows), more=more))
     else:
         _write_rows(result, format, out)
     out.flush()
@@ -106,10 +103,10 @@ def _write_rows(result: Result, format: Format, out: TextIO) -> None:
     out.write(behind if separator is not None else behind.lstrip())
 
 
-def _footer(count: int, left_out: str, *, more: bool) -> str:
+def _footer(count: int, *, more: bool) -> str:
     if more:
-        return f"(the first {count} rows; there are more: \\set limit 0 shows all{left_out})\n"
-    return f"({count} row{'' if count == 1 else 's'}{left_out})\n"
+        return f"(the first {count} rows; there are more: \\set limit 0 shows all)\n"
+    return f"({count} row{'' if count == 1 else 's'})\n"
 
 
 def one_line(text: str) -> str:
@@ -144,13 +141,6 @@ class PlainTable:
         columns = zip(cells, self._widths, self._right, strict=True)
         return (" " + " | ".join(_pad(c, w, right=r) for c, w, r in columns)).rstrip()
 
-    def line_below_names(self, cells: Sequence[str]) -> str:
-        """A row with its line end, below the names again if they are no longer above its cells."""
-        before = list(self._widths)
-        line = self.line(cells)
-        shown = len(before) if self._right[-1] else -1
-        return f"{line}\n" if before[:shown] == self._widths[:shown] else f"{self.top()}{line}\n"
-
 
 def widths_of(rows: Sequence[Sequence[str]], count: int) -> list[int]:
     """The width of each of ``count`` columns that holds the cells of all rows."""
@@ -165,30 +155,23 @@ def _write_plain(result: Result, rows: list[Row], out: TextIO, null: str) -> Non
         out.write(table.line(row) + "\n")
 
 
-def _write_drawn(result: Result, rows: list[Row], out: TextIO, null: str, *, expands: bool) -> str:
-    """Draw a table; returns the footer's text about columns that are left out.
-
-    ``expands`` writes one line per value instead of leaving out columns.
-    """
+def _write_drawn(result: Result, rows: list[Row], out: TextIO, null: str) -> None:
     heads = [one_line(name) for name in result.columns]
     lines = [_lines(row, result.types, null) for row in rows]
+    terminal = Console(file=out, highlight=False)
+    natural = widths_of([heads, *lines], len(heads))
+    widths = lay_out([cell_len(head) for head in heads], natural, terminal.width)
+    if widths is None:
+        _write_expanded(result, rows, out, null)
+        return
     cells = [
         [None if value is None else text for value, text in zip(row, line, strict=True)]
         for row, line in zip(rows, lines, strict=True)
     ]
-    widths = widths_of([heads, *lines], len(heads))
-    terminal = Console(file=out, highlight=False)
-    layout = lay_out([cell_len(head) for head in heads], widths, terminal.width)
-    if expands and layout.gap is not None:
-        _write_expanded(result, rows, out, null)
-        return ""
     right = [is_number(kind) for kind in result.types]
     has_styles = terminal.is_terminal and not terminal.is_dumb_terminal
-    for line in draw(heads, cells, right, layout, null=null, has_styles=has_styles):
+    for line in draw(heads, cells, right, widths, null=null, has_styles=has_styles):
         out.write(line)
-    if layout.gap is None:
-        return ""
-    return f"; {len(layout.columns)} of {len(heads)} columns: \\x shows all"
 
 
 def _write_text(result: Result, rows: list[Row], out: TextIO) -> None:
@@ -247,20 +230,12 @@ def _row_format(result: Result, format: Format) -> RowFormat:
             return head, lambda row: ",".join(map(_csv_field, row, kinds)) + "\n", "", ""
         case Format.TABLE:
             # A T has 13 digits from 2001 to 2286; most diffs have two.
-            room = [13, 4, *(_ROOM.get(kind.partition("(")[0], 0) for kind in kinds[2:])]
-            table = PlainTable(names, kinds, room)
-            return table.top(), lambda row: table.line_below_names(_lines(row, kinds)), "", ""
+            table = PlainTable(names, kinds, [13, 4, *[_ROOM] * (len(kinds) - 2)])
+            return table.top(), lambda row: table.line(_lines(row, kinds)) + "\n", "", ""
         case _:
             rules = ("---:" if is_number(kind) else "---" for kind in kinds)
             head = _markdown_line(names) + "| " + " | ".join(rules) + " |\n"
             return head, lambda row: _markdown_line(texts(row, kinds)), "", ""
-
-
-_ROOM = {
-    "int": 6, "bigint": 8, "double": 8, "float": 8, "decimal": 10, "boolean": 5, "string": 12,
-    "varchar": 12, "char": 12, "date": 10, "timestamp": 24, "timestamp_ntz": 24,
-}  # fmt: skip
-"""The usual width in cells of a type's values, for the table of a subscription."""
 
 
 def _markdown_line(cells: list[str]) -> str:
@@ -268,7 +243,7 @@ def _markdown_line(cells: list[str]) -> str:
 
 
 def _binary(out: TextIO) -> IO[bytes]:
-    """The binary stream for Arrow data and Parquet; raises INVALID_USAGE for a terminal."""
+    """The binary stream for Arrow data; raises INVALID_USAGE for a terminal."""
     binary: IO[bytes] | None = getattr(out, "buffer", None)
     if binary is None or out.isatty():
         message = "binary data cannot be shown on a terminal"
@@ -293,27 +268,6 @@ def _write_arrow(result: Result, out: TextIO) -> None:
     if writer is not None:
         writer.close()
         binary.flush()
-
-
-def _write_parquet(result: Result, out: TextIO) -> None:
-    """Write one Parquet file, made in memory because a pipe has no seek."""
-    if result.live is not None:
-        raise misuse("a subscription has no end, and a Parquet file has one")
-    binary = _binary(out)
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    from ctsql.runtime.delta.parquet.parquet_writer import columns_with_statistics
-
-    buffer = pa.BufferOutputStream()
-    table = result.to_arrow()
-    try:
-        parquet.write_table(table, buffer, write_statistics=columns_with_statistics(table))
-    except pa.ArrowNotImplementedError as problem:
-        raise misuse("Parquet has no type for a column", str(problem)) from problem
-    out.flush()
-    binary.write(buffer.getvalue())
-    binary.flush()
 
 
 def messages() -> Console:

@@ -1,4 +1,4 @@
-r"""The prompt's own commands: ``\d`` and the like, and the dot forms of SQLite. Pure.
+r"""The prompt's own commands: ``\d`` and the like. Pure.
 
 Most are queries on the catalog (``statement``); the others change how results are shown.
 """
@@ -70,33 +70,31 @@ _ROWS = (
     _Row("tasks", (r"\dc",), "[PATTERN]", "continual tasks", _lists("CONTINUAL TASKS")),
     _Row("schemas", (r"\dn",), "[PATTERN]", "schemas", _lists("SCHEMAS")),
     _Row("functions", (r"\df",), "[PATTERN]", "Spark's functions", _lists("FUNCTIONS")),
-    _Row("objects", (".tables",), "[PATTERN]", "all objects", _lists("OBJECTS")),
     _Row(
         "schema",
-        (r"\sc", ".schema"),
+        (r"\sc",),
         "NAME",
         "the CREATE statement of an object",
         lambda name: f"SHOW CREATE {name}",
     ),
-    _Row("connection", (r"\conninfo",), "", "the warehouse, the schema, the versions"),
     _Row("edit", (r"\e",), "[FILE]", "edit the last statement, or a file; Enter runs it"),
     _Row("print", (r"\p",), "", "print the last statement"),
     _Row("run", (r"\g",), "[FILE]", "run the last statement again, rows to a file"),
     _Row("run_expanded", (r"\gx",), "", "run it again, one line a value"),
     _Row("watch", (r"\watch",), "[SECONDS]", "run it repeatedly until Ctrl-C"),
     _Row("reset", (r"\r",), "", r"discard what is typed; \e \p \g \watch may end a text, too"),
-    _Row("expanded", (r"\x",), "[on|off|auto]", "one line a value; auto: for wide rows"),
-    _Row("timing", (r"\timing", ".timer"), "[on|off]", "how long each statement took"),
-    _Row("format", (r"\format", ".mode"), "[FORMAT]", "table, csv, json, jsonl or markdown"),
-    _Row("display", (r"\pset",), "[NAME VALUE]", "format, expanded, limit, null, pager"),
+    _Row("expanded", (r"\x",), "[on|off]", "one line a value"),
+    _Row("timing", (r"\timing",), "[on|off]", "how long each statement took"),
+    _Row("format", (r"\format",), "[FORMAT]", "table, csv, json, jsonl or markdown"),
+    _Row("display", (r"\pset",), "NAME VALUE", "null: its text; pager: on or off"),
     _Row("copy", (r"\copy",), "T FROM|TO FILE", "COPY with a file here, STDIN or STDOUT"),
-    _Row("read", (r"\i", ".read"), "FILE", "run the statements of a file"),
-    _Row("output", (r"\o", ".output"), "[FILE]", "write rows to a file; without FILE: here"),
+    _Row("read", (r"\i",), "FILE", "run the statements of a file"),
+    _Row("output", (r"\o",), "[FILE]", "write rows to a file; without FILE: here"),
     _Row("set", (r"\set",), "[NAME VALUE]", "set a variable for :name, or limit: rows shown"),
     _Row("unset", (r"\unset",), "NAME", "remove a variable"),
     _Row("shell", (r"\!",), "[COMMAND]", "run a command of the operating system"),
-    _Row("help", (r"\?", r"\h", ".help"), "", "this list"),
-    _Row("quit", (r"\q", ".quit", ".exit"), "", "quit; exit, quit and Ctrl-D do the same"),
+    _Row("help", (r"\?", r"\h"), "", "this list"),
+    _Row("quit", (r"\q",), "", "quit; exit, quit and Ctrl-D do the same"),
 )
 WATCH_SECONDS_MAX = 86_400.0
 ENDING = ("edit", "print", "run", "run_expanded", "watch", "reset")
@@ -109,10 +107,9 @@ _ASKING = ("help", "?")
 
 
 def is_command(text: str) -> bool:
-    r"""Whether a first line is a command and so needs no semicolon: ``\d``, ``.help``, ``exit``."""
+    r"""Whether a first line is a command and so needs no semicolon: ``\d``, ``exit``."""
     line = text.strip()
-    starts_one = line.startswith("\\") or (line.startswith(".") and line[1:2].isalpha())
-    return starts_one or line.rstrip(";").strip().lower() in (*_LEAVING, *_ASKING)
+    return line.startswith("\\") or line.rstrip(";").strip().lower() in (*_LEAVING, *_ASKING)
 
 
 def parse_command(text: str) -> Command | None:
@@ -148,11 +145,6 @@ def statement_of(command: Command) -> str | None:
     """The SQL of a command; None for a setting."""
     row = _BY_NAME[command.name]
     return row.statement(command.argument) if row.statement else None
-
-
-def parse_expanded(current: bool | None, argument: str) -> bool | None:
-    r"""The value after ``\x``: on, off, or None for auto; else INVALID_OPTION."""
-    return None if argument.lower() == "auto" else parse_switch(bool(current), argument)
 
 
 def parse_switch(current: bool, argument: str) -> bool:

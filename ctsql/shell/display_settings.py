@@ -7,7 +7,7 @@ from ctsql.catalog.names import did_you_mean
 from ctsql.console.script import OutputSettings
 from ctsql.console.variables import NAME
 from ctsql.rendering.show import Format
-from ctsql.shell.commands import parse_expanded, parse_limit, parse_switch
+from ctsql.shell.commands import parse_limit, parse_switch
 
 ROWS_SHOWN = 1000
 
@@ -37,9 +37,8 @@ class DisplaySettings:
         self._settings.note(text)
 
     def _set_expanded(self, argument: str) -> None:
-        self._settings.expanded = parse_expanded(self._settings.expanded, argument)
-        mode = self._settings.expanded
-        self._say(f"Expanded display is {'auto' if mode is None else _on(mode)}.")
+        self._settings.expanded = parse_switch(self._settings.expanded, argument)
+        self._say(f"Expanded display is {_on(self._settings.expanded)}.")
 
     def _set_timing(self, argument: str) -> None:
         self.timing = parse_switch(self.timing, argument)
@@ -68,24 +67,8 @@ class DisplaySettings:
         self._say(f"The pager is {_on(self._settings.pager)}.")
 
     def _set_display(self, argument: str) -> None:
-        setters = {
-            "format": self._set_format,
-            "expanded": self._set_expanded,
-            "limit": self._set_limit,
-            "null": self._set_null,
-            "pager": self._set_pager,
-        }
+        setters = {"null": self._set_null, "pager": self._set_pager}
         name, _, value = argument.partition(" ")
-        if not name:
-            settings = self._settings
-            values = {
-                "format": settings.format.value,
-                "expanded": settings.expanded,
-                "limit": settings.limit,
-            }
-            for key, setting in {**values, "null": settings.null, "pager": settings.pager}.items():
-                self._say(f"{key}: {setting}")
-            return
         if name not in setters:
             hint = did_you_mean(name, setters, otherwise=f"Known are: {', '.join(setters)}.")
             raise error("INVALID_OPTION", option=r"\pset", value=name, hint=hint)

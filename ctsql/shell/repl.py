@@ -4,7 +4,7 @@ A thread starts Spark while the user types; a statement waits for it. No stateme
 Ctrl-C clears a line or cancels the running statement, Ctrl-D leaves. Enter runs a text only if it
 is complete: inside ``AS ( ...; ...; )`` it begins the next line.
 
-``~/.ctsqlrc`` is run first, as if it were typed: ``\set``, ``\x auto``, ``\timing`` and the like.
+``~/.ctsqlrc`` is run first, as if it were typed: ``\set``, ``\x on``, ``\timing`` and the like.
 """
 
 import os
@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TextIO
@@ -92,7 +91,6 @@ class Repl:
             "copy": self._copy,
             "read": self._read_file,
             "output": self._set_output,
-            "connection": lambda _: self._show_connection(),
             "shell": self._run_system_command,
             "help": lambda _: self._say(commands.help_text()),
         }
@@ -261,19 +259,6 @@ class Repl:
         with suppress(Error, OSError):
             for line in failure_lines(self.runner.connection.status().to_dicts()):
                 self._say(line)
-
-    def _show_connection(self) -> None:
-        self._wait_for_spark("")
-        connection = self.runner.connection
-        facts = [
-            ("warehouse", connection.warehouse),
-            ("schema", connection.search_schema),
-            ("mode", "read-only" if connection.read_only else "read and write"),
-            ("Spark master", connection.spark.sparkContext.master),
-            *((name, version(name)) for name in ("ctsql", "pyspark", "delta-spark")),
-        ]
-        for name, value in facts:
-            self._say(f"{name}: {value}")
 
     def _run_system_command(self, argument: str) -> None:
         subprocess.run(argument or os.environ.get("SHELL", "sh"), shell=True, check=False)  # noqa: S602  the user's own

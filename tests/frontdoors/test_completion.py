@@ -40,11 +40,10 @@ def names(text: str, after: str = "", vocabulary: Vocabulary = KNOWN) -> list[st
         ("SELECT cou", ["count("]),
         ("SET iso", ["isolation"]),
         ("USE ", ["default", "sales"]),
-        ("DROP TABLE ", ["orders", "sales"]),
+        ("DROP TABLE ", ["orders", "`odd name`", "sales"]),
         ("REFRESH MATERIALIZED VIEW sales.", ["daily"]),
-        ("ALTER CONTINUAL TASK o", []),
         ("SHOW CREATE o", ["orders", "`odd name`"]),
-        ("SHOW CREATE TABLE o", ["orders"]),
+        ("SHOW CREATE TABLE o", ["orders", "`odd name`"]),
         (
             "CREATE TABLE o",
             ["objects", "of", "on", "or", "order", "outer", "output", "outputs", "over"],
