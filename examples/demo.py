@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from ctsql.api import Connection, connect
+from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, sentence_of
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import split
@@ -42,7 +43,6 @@ class Demo:
 
     def __init__(self, con: Connection) -> None:
         self.con = con
-        self.newest_t = ""
 
     def load(self) -> None:
         """Load the flights."""
@@ -74,12 +74,10 @@ class Demo:
         if body.split(None, 1)[0].upper() != "INSERT":
             print(f"--> {result.status} ({_seconds(start)})")
             return
-        self.con.run(once=True, report=self._note)
-        print(f"--> {result.rowcount:,} rows in at {self.newest_t} ({_seconds(start)})")
+        self.con.run(once=True)
+        t = self.con.now()
+        print(f"--> {result.rowcount:,} rows in at T = {t} ({times.to_iso(t)}) ({_seconds(start)})")
         print(f"    now {', '.join(self._outputs())}")
-
-    def _note(self, t: str) -> None:
-        self.newest_t = t
 
     def _outputs(self) -> list[str]:
         """The row counts of the outputs in the current schema, as texts."""

@@ -29,7 +29,6 @@ def run(
     *,
     once: bool = False,
     stop: threading.Event | None = None,
-    report: Callable[[str], None] | None = None,
     interval: float | None = None,
     on_event: "Callable[[Event], None] | None" = None,
     workers: int | None = None,
@@ -40,7 +39,6 @@ def run(
     Args:
         stop: set it from another thread to stop between two commits; ``cancel()`` ends running
             work.
-        report: called with each T that was reached.
         interval: the maximum seconds between two polls of the logs; by default 1.
         on_event: called with each :class:`~ctsql.runtime.service.events.Event` after its commit,
             one at a time; the service waits until it returns. The commits of an output come in the
@@ -64,10 +62,6 @@ def run(
         raise error("READ_ONLY_MODE", what="RUN")
     con._cancelled.clear()
 
-    def reached(now: int) -> None:
-        if report is not None:
-            report(f"T = {now} ({times.to_iso(now)})")
-
     def committed(object_id: str, entry: "Entry") -> None:
         assert con._maintenance is not None  # with the engine
         con._maintenance.note(object_id, entry)
@@ -77,7 +71,6 @@ def run(
         open_engine=con._following,
         stop=stop,
         on_event=con._lock.refusing(on_event or (lambda _: None)),
-        on_time=reached,
         workers=WORKERS if workers is None else workers,
         on_commit=committed,
         pulse=pulse or Pulse(),

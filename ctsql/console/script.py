@@ -24,8 +24,7 @@ from ctsql.catalog.spans import Source, Span
 from ctsql.console.interruptible import Defect, Worker
 from ctsql.console.progress import Progress
 from ctsql.console.variables import substitute
-from ctsql.planner.syntax import ast as st, parse, split
-from ctsql.planner.syntax.tokens.tokenizer import tokenise
+from ctsql.planner.syntax import split
 from ctsql.rendering.errortext import print_error
 from ctsql.rendering.show import Format, write_result
 from ctsql.results.result import Live
@@ -75,7 +74,6 @@ class Runner:
     def __init__(self, connection: "Connection", settings: OutputSettings) -> None:
         self.connection = connection
         self.settings = settings
-        self.confirm: Callable[[str], bool] | None = None  # asks the user, if there is one
         self.abandoned = False  # whether a statement may still be running
         self._live: Live | None = None  # the running subscription
         self._timer: threading.Timer | None = None
@@ -154,10 +152,6 @@ class Runner:
             self.settings.note(span.text)
         self.stopped = False
         try:
-            if self.confirm is not None and span.source.name == PROMPT_NAME:
-                code = self._ask(span, self.confirm)
-                if code is not None:
-                    return code
             code = self.guard(partial(self._execute, span))
             if code == OK and self._pages is not None:
                 show_pages(self._pages, self.settings.out)
@@ -168,23 +162,6 @@ class Runner:
             if self._timer is not None:
                 self._timer.cancel()  # otherwise it would cancel the next statement
                 self._timer = None
-
-    def _ask(self, span: Span, confirm: Callable[[str], bool]) -> int | None:
-        """Ask before CASCADE drops more than is named; None if the statement is to be run."""
-        statement = _cascading(span)
-        if statement is None:
-            return None
-        lines: list[str] = []
-        code = self.guard(lambda: lines.extend(drops_too(self.connection, statement)))
-        if code != OK or not lines:
-            return code or None
-        self.settings.note("This also drops:")
-        for line in lines:
-            self.settings.note(f"  {line}")
-        if confirm("Go on?"):
-            return None
-        self.settings.note("nothing was dropped")
-        return FAILED
 
     def stop_live(self) -> bool:
         """End a subscription between two Ts; returns whether one was running."""
@@ -270,28 +247,6 @@ class _Pausing:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._out, name)
-
-
-def _cascading(span: Span) -> st.DropObject | None:
-    """The statement, if it is a DROP with CASCADE that can be read."""
-    try:
-        words = [token.upper for token in tokenise(span)]
-        if words[:1] != ["DROP"] or "CASCADE" not in words:
-            return None
-        statement = parse(span)
-    except Error:
-        return None  # running it reports the error
-    return statement if isinstance(statement, st.DropObject) else None
-
-
-def drops_too(connection: "Connection", statement: st.DropObject) -> list[str]:
-    """The other objects that CASCADE would drop, each with its kind."""
-    from ctsql.runtime.statements.definitions.alter import Alteration
-    from ctsql.runtime.statements.objects.name_resolution import Namespace
-
-    with connection._running("DROP") as engine:
-        going = Alteration(Namespace(engine, connection.search_schema)).going(statement)
-    return [f"{item.kind.value} {item.name}" for item in going]
 
 
 LESS = "-SRFX"

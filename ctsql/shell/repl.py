@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from prompt_toolkit.patch_stdout import patch_stdout
-from prompt_toolkit.shortcuts import confirm
 
 from ctsql.catalog.errors import CtsqlError, Error, misuse
 from ctsql.catalog.locations import location_fault
@@ -98,7 +97,6 @@ class Repl:
     def run(self, *, rc_file: Path | None = None) -> int:
         """Read and run until the user leaves; returns 0. ``rc_file`` is run first, if it exists."""
         session = prompt_session(self._completer)
-        self.runner.confirm = ask_to_confirm
         self._starter.begin()
         Thread(target=self._report_failures, daemon=True).start()
         mode = ", read-only" if self.runner.connection.read_only else ""
@@ -315,14 +313,6 @@ class Repl:
                 yield stream
             finally:
                 self.settings.out, self.settings.limit = out, limit
-
-
-def ask_to_confirm(question: str) -> bool:
-    """Ask the user; Ctrl-C and Ctrl-D mean no."""
-    try:
-        return confirm(question)
-    except (EOFError, KeyboardInterrupt):
-        return False
 
 
 def failure_lines(status: Sequence[Mapping[str, Any]]) -> list[str]:

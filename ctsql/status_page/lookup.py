@@ -4,13 +4,11 @@ A :class:`Lookup` caches the newest commits of each object, and the objects with
 until the catalog changes. It belongs to one thread.
 """
 
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, TypeVar
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
@@ -37,7 +35,6 @@ from ctsql.runtime.monitoring.refreshes import refreshes
 from ctsql.runtime.monitoring.status import State
 from ctsql.runtime.statements.inspect.show import current_definition
 from ctsql.runtime.subscriptions.cursors import Readers
-from ctsql.runtime.warehouse.table_checks import are_there
 from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 from ctsql.status_page.model import (
     CommitPace,
@@ -55,11 +52,7 @@ PACE_COMMITS_MAX = 20
 """The most commits of an object that one poll reads; the rate is computed from these."""
 REFRESHES_MAX = 100
 FAILURES_MAX = 20
-SELDOM_SECONDS = 30.0
-SELDOM_FACTOR = 50.0  # reading all storage takes at most one in this many seconds
 _MINUTE_MS = 60_000
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -124,7 +117,6 @@ class Lookup:
         self._objects: list[ObjectRow] = []
         self._reads: list[DependencyRow] = []
         self._recent: dict[str, Recent] = {}
-        self._cache: dict[str, tuple[float, Any]] = {}
 
     def overview(self, reader: LogReader) -> Overview:
         """All objects, with their state now."""
@@ -171,16 +163,11 @@ class Lookup:
             )
             if summary.state == State.UNREADABLE.value:
                 return page
-            first, at = _oldest(reader, item)
-            return replace(
-                page,
-                refreshes=tuple(islice(refreshes(reader, [item]), REFRESHES_MAX)),
-                logged_from=first,
-                logged_at=at,
-            )
+            last = tuple(islice(refreshes(reader, [item]), REFRESHES_MAX))
+            return replace(page, refreshes=last)
 
     def history(self, reader: LogReader) -> HistoryPage:
-        """The newest refreshes and failures of all objects, and the files of each."""
+        """The newest refreshes and failures of all objects."""
         overview = self.overview(reader)
         with reader.as_stored():
             readable = {o.id for o in overview.objects if o.state != State.UNREADABLE.value}
@@ -195,20 +182,7 @@ class Lookup:
             return HistoryPage(
                 refreshes=tuple(last),
                 failures=tuple(failure_rows[:FAILURES_MAX]),
-                storage=self._seldom("storage", lambda: _storage_rows(reader, reader.catalog)),
             )
-
-    def _seldom(self, name: str, ask: Callable[[], T]) -> T:
-        """An answer that reads the logs of all tables, cached for at least SELDOM_SECONDS."""
-        entry = self._cache.get(name)
-        if entry is None or time.monotonic() >= entry[0]:
-            start = time.monotonic()
-            answer = ask()
-            end = time.monotonic()
-            entry = (end + max(SELDOM_SECONDS, SELDOM_FACTOR * (end - start)), answer)
-            self._cache[name] = entry
-        cached_answer: T = entry[1]
-        return cached_answer
 
     def _paces(self, reader: LogReader) -> dict[str, CommitPace]:
         now = clock.now_ms()
@@ -279,22 +253,3 @@ def _quarantine_of(reader: LogReader, item: Item) -> QuarantineRows | None:
     return QuarantineRows(
         str(quarantine.name), next((f.rows for f in files or () if f.part == ROWS), None)
     )
-
-
-def _oldest(reader: LogReader, item: Item) -> tuple[int | None, datetime | None]:
-    """The oldest version of a log without a gap after it, and its instant; None without a table."""
-    if item.location is None:
-        return None, None
-    if not are_there(reader.relations, [item]):
-        return None, None
-    table = reader.relations.table(item)
-    first, newest = 0, table.version()
-    while first < newest:  # only the oldest commits of a log are cleaned up, so halving finds it
-        middle = (first + newest) // 2
-        if table.has(middle):
-            newest = middle
-        else:
-            first = middle + 1
-    if not table.has(first):
-        return None, None
-    return first, datetime.fromtimestamp(table.commit_at(first).time_ms / 1000, UTC)

@@ -125,7 +125,6 @@ class Details:
     Attributes:
         definition: as typed. plan: None for a table. refreshes, failures: the newest first.
         storage: None if its log alone does not list the files. quarantine: None for none.
-        logged_from, logged_at: the oldest version that is still readable, and its instant.
     """
 
     node: GraphNode
@@ -138,25 +137,14 @@ class Details:
     readers: tuple[Reader, ...]
     storage: tuple[StorageRow, ...] | None
     quarantine: QuarantineRows | None = None
-    logged_from: int | None = None
-    logged_at: datetime | None = None
-
-    @property
-    def needed_from(self) -> int | None:
-        """The T through which the slowest reader has read."""
-        return min((r.needs_from for r in self.readers if r.needs_from is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPage:
-    """The page of the warehouse: the newest refreshes of all objects, and failures since the first.
-
-    ``storage`` is None if the logs alone do not have it.
-    """
+    """The page of the warehouse: the newest refreshes, and failures since the first of them."""
 
     refreshes: tuple[Refresh, ...]
     failures: tuple[FailureRow, ...]
-    storage: tuple[StorageRow, ...] | None
 
 
 def overview(

@@ -2,7 +2,7 @@
 
     GET /                 the graph and all objects
     GET /object/ID        one object, by its id: a name would be in the addresses that proxies log
-    GET /warehouse        the last refreshes and failures, storage
+    GET /warehouse        the last refreshes and failures
     GET /events           server-sent events: ``changed`` with a number whenever something changed
     GET /static/FILE      the style sheet, the script, the icon
 

@@ -19,7 +19,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -127,18 +126,6 @@ def narrow(engine: Engine, due: DueMaintenance) -> DueMaintenance:
         ):
             objects.append(object_id)
     return replace(due, objects=tuple(objects))
-
-
-@contextmanager
-def maintenance_lock(warehouse: str, *, wait_seconds: float) -> Iterator[bool]:
-    """Lock the maintenance of a warehouse against other processes; yields whether it succeeded.
-
-    Always True for stores without locks: of two compactions one is lost.
-    """
-    with try_folder_lock(
-        f"{warehouse}/{SYSTEM_FOLDER}", MAINTENANCE_LOCK, wait_seconds=wait_seconds
-    ) as is_ours:
-        yield is_ours
 
 
 def _report_problems(
@@ -269,7 +256,9 @@ class ConnectionMaintenance:
         until = time.monotonic() + WAIT_SECONDS
         while not self._stop.is_set():
             seconds = min(LOOK_SECONDS, max(0.0, until - time.monotonic()))
-            with maintenance_lock(mine.location, wait_seconds=seconds) as is_ours:
+            place = f"{mine.location}/{SYSTEM_FOLDER}"
+            # Stores without locks yield True: of two compactions one is lost.
+            with try_folder_lock(place, MAINTENANCE_LOCK, wait_seconds=seconds) as is_ours:
                 if is_ours:
                     mine.refresh_catalog()
                     maintain(mine, due, report, self._stop)

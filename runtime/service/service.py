@@ -52,9 +52,7 @@ class Service:
     # opens the engine for one look or tick
     open_engine: Callable[[], AbstractContextManager[Engine]]
     stop: threading.Event  # ends the run when set
-    # on_event, on_time: called with each event, and with each completed T
     on_event: Callable[[Event], None]
-    on_time: Callable[[int], None]
     workers: int = 1  # the number of outputs that are advanced in parallel
     # called with each commit that moved an output's upper, one at a time
     on_commit: Callable[[str, Entry], None] = lambda *_: None
@@ -164,7 +162,6 @@ class Service:
         self.troubles.pop(SERVICE, None)
         if now != self._now:
             self._now = now
-            self.on_time(now)
             if not self._events_sent:
                 seconds = time.monotonic() - started_at
                 at = clock.now_ms()

@@ -258,7 +258,7 @@ def test_echo_version_and_help() -> None:
 
 @pytest.mark.parametrize("command", [name for name in main.commands if name])
 def test_each_command_has_options_of_its_own(command: str) -> None:
-    """Its help lists them; an option of another command is bad usage, which names that one."""
+    """Its help lists them; an option of another command is bad usage."""
     options = {o for p in main.commands[command].params for o in p.opts if o.startswith("--")}
     told = invoke(command, "--help")
     assert told.exit_code == 0
@@ -270,7 +270,7 @@ def test_each_command_has_options_of_its_own(command: str) -> None:
         if other not in options:
             refused = invoke(command, other)
             assert refused.exit_code == (1 if command == "plan" else 2)
-            assert f"No such option: {other}" in refused.stderr
+            assert other in refused.stderr
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 3, 4, 5])

@@ -28,7 +28,7 @@ from ctsql.shell.commands import (
     statement_of,
 )
 from ctsql.shell.prompt import continued, wants_more
-from ctsql.shell.repl import FAILURES_SHOWN, Repl, ask_to_confirm, failure_lines
+from ctsql.shell.repl import FAILURES_SHOWN, Repl, failure_lines
 from tests.frontdoors.fake_connection import FakeConnection
 
 
@@ -225,36 +225,6 @@ def test_a_file_is_run_as_it_is(tmp_path: Path) -> None:
 
     _printed(tmp_path, use)
     assert ran == ["INSERT '\u2028\x85\x0c'", "SELECT\n1"]
-
-
-def test_a_cascade_is_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What else goes is listed; no means that nothing is run, and files are not asked about."""
-    monkeypatch.setattr("ctsql.console.script.drops_too", lambda *_: ["view v", "continual task c"])
-    script = tmp_path / "a.sql"
-    script.write_text("DROP TABLE t CASCADE;")
-    for answer in (True, False):
-
-        def use(repl: Repl, answer: bool = answer) -> None:
-            repl.runner.confirm = lambda _: answer
-            repl.feed("DROP TABLE t CASCADE; SELECT 1;")
-            repl.feed("DROP TABLE t; SELECT 1;")
-            repl.feed(rf"\i {script}")
-
-        out, err = _printed(tmp_path, use)
-        assert err.count("This also drops:\n  view v\n  continual task c\n") == 1
-        assert ("nothing was dropped" in err) is not answer
-        assert out.count("(1 row)") == (2 if answer else 1)
-
-
-@pytest.mark.parametrize("key", [EOFError, KeyboardInterrupt])
-def test_ctrl_d_says_no(key: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a question is asked, it does not leave the prompt."""
-
-    def pressed(_question: str) -> bool:
-        raise key
-
-    monkeypatch.setattr("ctsql.shell.repl.confirm", pressed)
-    assert ask_to_confirm("Go on?") is False
 
 
 def test_the_settings_of_the_prompt_hold(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_the_pages_of_an_object_and_of_the_warehouse() -> None:
     in_charts = [b for b in bars if b["width"] != "12"]
     assert len(in_charts) == 200
     assert {"bar s-incremental", "bar s-recompute-and-diff"} <= {b["class"] for b in in_charts}
-    for word in ("Definition", "Plan", "Readers", "Retention", "Last 100 refreshes", "upper"):
+    for word in ("Definition", "Plan", "Readers", "2.5 MB", "Last 100 refreshes", "upper"):
         assert word in page.text
     assert "3 in order_lines_quarantine" in page.text
     assert "FROM system.quarantine WHERE object = 'order_lines'" in page.text

@@ -184,8 +184,6 @@ class MadeWarehouse:
             ),
             storage=(stored(shown.name),),
             quarantine=QuarantineRows(f"{shown.name}_quarantine", 3) if of_run else None,
-            logged_from=3,
-            logged_at=NOW - timedelta(days=3),
         )
 
     def history(self, _: LogReader) -> HistoryPage:
@@ -195,14 +193,13 @@ class MadeWarehouse:
         return HistoryPage(
             refreshes=tuple(each[:100]),
             failures=tuple(self.open_failures.values()),
-            storage=tuple(stored(r.object, n) for n, r in enumerate(self.rows)),
         )
 
 
-def stored(name: str, n: int = 1) -> StorageRow:
+def stored(name: str) -> StorageRow:
     return StorageRow(
-        object=name, kind=TABLE, part="rows", version=7, files=3 + n, bytes=1_234_567 * (n + 1),
-        rows=10_000 * n, deleted_rows=12, location=f"file:/w/{name}",
+        object=name, kind=TABLE, part="rows", version=7, files=4, bytes=2_469_134,
+        rows=10_000, deleted_rows=12, location=f"file:/w/{name}",
     )  # fmt: skip
 
 

@@ -92,18 +92,6 @@ class Alteration(OnNames):
         others = [f"{i.kind.value} {i.name}" for i in going if i not in targets]
         return f"DROP {keyword} (with {', '.join(others)})" if others else f"DROP {keyword}"
 
-    def going(self, statement: st.DropObject) -> list[Item]:
-        """The objects that DROP CASCADE of an object or schema drops; none if it does not exist."""
-        catalog = self.engine.refresh_catalog()
-        if statement.kind is ObjectKind.SCHEMA:
-            schema = fold(statement.target.parts[-1])
-            return going_with(catalog, (i.id for i in catalog if fold(i.name.schema) == schema))
-        item = catalog.find(qualify(statement.target, self.names.search_schema))
-        if item is None or item.kind is not statement.kind:
-            return []
-        targets = _items_to_drop(catalog, item, statement)
-        return [i for i in going_with(catalog, [item.id]) if i not in targets]
-
     def _output_alone(self, output: Item, span: Span) -> CtsqlError:
         task = self.engine.catalog.items[output.owner]
         what = "dropping one output of a task"

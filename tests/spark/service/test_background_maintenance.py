@@ -9,11 +9,13 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.runtime.delta import files as delta_maintenance, transaction as delta_transaction
 from ctsql.runtime.delta.files import compact
+from ctsql.runtime.delta.stores.locks import try_folder_lock
 from ctsql.runtime.maintenance.compaction import ROUTINE, THOROUGH, Limits, choose
 from ctsql.runtime.service import background_maintenance
-from ctsql.runtime.service.background_maintenance import maintenance_lock
+from ctsql.runtime.service.background_maintenance import MAINTENANCE_LOCK
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.internals.sessions import active
+from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER
 from tests.helpers.opened import engine_of
 from tests.helpers.processes import Process
 from tests.helpers.table_folder import check_written_once, folder, log, orphans, transaction
@@ -113,7 +115,8 @@ def test_who_maintains(
     assert _compactions(con, "latest") == 0
     assert caplog.messages == []
     con.execute("INSERT INTO t VALUES (0, 9)")
-    with maintenance_lock(con.warehouse, wait_seconds=0) as is_ours:
+    place = f"{con.warehouse}/{SYSTEM_FOLDER}"
+    with try_folder_lock(place, MAINTENANCE_LOCK, wait_seconds=0) as is_ours:
         assert is_ours
         con.run(once=True)
     assert caplog.messages == ["left to another process, which is at it"]

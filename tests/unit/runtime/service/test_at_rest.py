@@ -32,7 +32,6 @@ class Ticks:
             open_engine=lambda: nullcontext(self.engine),  # type: ignore[arg-type, return-value]
             stop=threading.Event(),
             on_event=lambda _: None,
-            on_time=lambda _: None,
         )
 
     def tick(self) -> list[str]:

@@ -38,7 +38,6 @@ def test_an_output_that_is_not_there_holds_nobody_up(condition: str) -> None:
         open_engine=lambda: nullcontext(engine),  # type: ignore[arg-type, return-value]
         stop=threading.Event(),
         on_event=told.append,
-        on_time=lambda _: None,
     )
     for rounds in (1, 2):
         with pytest.raises(CtsqlError) as caught:
@@ -67,12 +66,16 @@ def test_a_tick_that_failed_is_made_again() -> None:
             raise problem
         return 7
 
+    def tell(event: Event) -> None:
+        told.append(event)
+        if event.kind is EventKind.REACHED:
+            stop.set()
+
     engine.mint_for = mint  # type: ignore[method-assign]
     service = Service(
         open_engine=lambda: nullcontext(engine),  # type: ignore[arg-type, return-value]
         stop=stop,
-        on_event=told.append,
-        on_time=lambda _: stop.set(),
+        on_event=tell,
     )
     ended = threading.Timer(20, stop.set)
     ended.start()
@@ -98,7 +101,6 @@ def test_an_exception_of_the_hook_ends_the_service(problem: Exception) -> None:
         open_engine=lambda: nullcontext(engine),  # type: ignore[arg-type, return-value]
         stop=threading.Event(),
         on_event=hook,
-        on_time=lambda _: None,
     )
     with pytest.raises(RuntimeError if isinstance(problem, CtsqlError) else type(problem)) as found:
         service.run(once=True, interval=0)
