@@ -1,7 +1,7 @@
 r"""Writes results as text or Arrow.
 
 A terminal gets a drawn table, or one line a value if a table does not fit it; anything else a plain
-table with whole values. CSV, JSON, JSON lines and Markdown are written row by row, with at most a
+table with whole values. CSV, JSON and JSON lines are written row by row, with at most a
 partition in memory; a table needs its widths first, so all its rows are in memory. The columns of
 an unbounded result's table have fixed widths, which wider values exceed.
 
@@ -38,7 +38,6 @@ class Format(Enum):
     CSV = "csv"
     JSON = "json"
     JSONL = "jsonl"
-    MARKDOWN = "markdown"
     ARROW = "arrow"
 
 
@@ -228,18 +227,10 @@ def _row_format(result: Result, format: Format) -> RowFormat:
         case Format.CSV:
             head = ",".join(_csv_field(name, "string") for name in names) + "\n"
             return head, lambda row: ",".join(map(_csv_field, row, kinds)) + "\n", "", ""
-        case Format.TABLE:
+        case _:
             # A T has 13 digits from 2001 to 2286; most diffs have two.
             table = PlainTable(names, kinds, [13, 4, *[_ROOM] * (len(kinds) - 2)])
             return table.top(), lambda row: table.line(_lines(row, kinds)) + "\n", "", ""
-        case _:
-            rules = ("---:" if is_number(kind) else "---" for kind in kinds)
-            head = _markdown_line(names) + "| " + " | ".join(rules) + " |\n"
-            return head, lambda row: _markdown_line(texts(row, kinds)), "", ""
-
-
-def _markdown_line(cells: list[str]) -> str:
-    return "| " + " | ".join(one_line(cell).replace("|", "\\|") for cell in cells) + " |\n"
 
 
 def _binary(out: TextIO) -> IO[bytes]:

@@ -85,7 +85,7 @@ _ROWS = (
     _Row("reset", (r"\r",), "", r"discard what is typed; \e \p \g \watch may end a text, too"),
     _Row("expanded", (r"\x",), "[on|off]", "one line a value"),
     _Row("timing", (r"\timing",), "[on|off]", "how long each statement took"),
-    _Row("format", (r"\format",), "[FORMAT]", "table, csv, json, jsonl or markdown"),
+    _Row("format", (r"\format",), "[FORMAT]", "table, csv, json or jsonl"),
     _Row("display", (r"\pset",), "NAME VALUE", "null: its text; pager: on or off"),
     _Row("copy", (r"\copy",), "T FROM|TO FILE", "COPY with a file here, STDIN or STDOUT"),
     _Row("read", (r"\i",), "FILE", "run the statements of a file"),

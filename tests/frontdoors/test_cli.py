@@ -393,8 +393,6 @@ LIVE = {
     "csv": "t,diff,name\n7,1,a\n7,2,\n9,-1,a|b\n",
     "json": '[\n  {"t": 7, "diff": 1, "name": "a"},\n  {"t": 7, "diff": 2, "name": null},\n'
     '  {"t": 9, "diff": -1, "name": "a|b"}\n]\n',
-    "markdown": "| t | diff | name |\n| ---: | ---: | --- |\n| 7 | 1 | a |\n| 7 | 2 | NULL |\n"
-    "| 9 | -1 | a\\|b |\n",
     "table": "             t | diff | name\n---------------+------+--------------\n"
     "             7 |    1 | a\n             7 |    2 | NULL\n             9 |   -1 | a|b\n",
 }

@@ -87,9 +87,6 @@ def test_switches_and_limits() -> None:
     """Without a word a switch turns over; a limit of 0 is none."""
     assert [parse_switch(True, word) for word in ("", "on", "OFF")] == [False, True, False]
     assert [parse_limit(text) for text in ("5", "0")] == [5, None]
-    words = ("auto", "on", "off", "")
-    assert [parse_expanded(False, word) for word in words] == [None, True, False, True]
-    assert parse_expanded(None, "") is True
     for wrong in ("", "x", "-1"):
         with pytest.raises(CtsqlError):
             parse_limit(wrong)

@@ -104,14 +104,6 @@ def test_json_is_one_array_and_jsonl_one_object_a_line() -> None:
     assert written(Result.of_rows(["k"], ["int"], []), Format.JSON) == "[]\n"
 
 
-def test_markdown_escapes_bars() -> None:
-    """A bar in a value does not end its cell."""
-    result = Result.of_rows(["a|b", "n"], ["string", "int"], [("x|y", 1), (None, None)])
-    assert written(result, Format.MARKDOWN) == (
-        "| a\\|b | n |\n| --- | ---: |\n| x\\|y | 1 |\n| NULL | NULL |\n"
-    )
-
-
 def test_expanded_has_a_line_for_each_value() -> None:
     """One block a row."""
     result = Result.of_rows(["k", "name"], ["int", "string"], [(1, "a")])

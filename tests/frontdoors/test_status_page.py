@@ -125,7 +125,7 @@ def test_the_pages_of_an_object_and_of_the_warehouse() -> None:
         assert word in page.text
     assert "3 in order_lines_quarantine" in page.text
     assert "FROM system.quarantine WHERE object = 'order_lines'" in page.text
-    for word in ("Timeline", "Storage", "1.2 MB"):
+    for word in ("Last 100 refreshes", "Failures", "newest T"):
         assert word in warehouse.text
     assert "refreshes" not in table.text
     assert "Quarantined" not in table.text
