@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 ADDRESS = "127.0.0.1:8480"
 PACKAGES = ("jinja2", "starlette")
-_STEP_SECONDS = 3_600.0
 OnLost = Callable[[CtsqlError], None]
 """Called with the error after which a server cannot answer any more."""
 
@@ -156,8 +155,7 @@ def _serve(
             for server in servers(runner.connection, lost):
                 for line in stack.enter_context(server).notes:
                     settings.note(line)
-            while not stop.wait(_STEP_SECONDS):
-                pass
+            stop.wait()
         except CtsqlError as problem:
             problems.append(problem)
     if problems:

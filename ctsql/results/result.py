@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.names import backtick
-from ctsql.results.conversions import Row as Row, html_table, unique_names
+from ctsql.results import conversions
+from ctsql.results.conversions import Row as Row
 from ctsql.results.values import holds_entries, holds_instants, of_python
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl  # type: ignore[import-not-found,unused-ignore]
     import pyarrow as pa
     from pyspark.sql import Column as SparkColumn, DataFrame
     from pyspark.sql.types import DataType
@@ -212,35 +211,11 @@ class Result:
         """The rows not taken yet, streamed."""
         return self._rows_left()
 
-    def scalar(self) -> Any:
-        """The first value of the first row; None if there is no row. Uses up the result."""
-        rows = self.head(1)
-        return rows[0][0] if rows else None
-
-    def to_dicts(self) -> list[dict[str, Any]]:
-        """All rows not taken yet as dicts; later columns of an equal name are numbered."""
-        names = unique_names(self.columns)
-        return [dict(zip(names, row, strict=True)) for row in self.fetchall()]
-
-    def to_pandas(self) -> "pd.DataFrame":
-        """The whole result as a pandas DataFrame, by way of Arrow."""
-        frame: pd.DataFrame = self.to_arrow().to_pandas()
-        return frame
-
-    def to_polars(self) -> "pl.DataFrame":
-        """The whole result as a Polars DataFrame, by way of Arrow; Polars must be installed."""
-        try:
-            import polars
-        except ImportError as problem:
-            raise misuse("Polars is not installed", "Type: pip install polars") from problem
-        return polars.DataFrame(self.to_arrow())
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The whole result as an Arrow stream, for Polars, DuckDB, pandas or PyArrow.
-
-        Source: the Arrow PyCapsule interface.
-        """
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
+    scalar = conversions.scalar
+    to_dicts = conversions.to_dicts
+    to_pandas = conversions.to_pandas
+    to_polars = conversions.to_polars
+    __arrow_c_stream__ = conversions.arrow_stream
 
     def to_arrow(self) -> "pa.Table":
         """The whole result as an Arrow table."""
@@ -264,6 +239,8 @@ class Result:
 
     def _repr_html_(self) -> str | None:
         """The first rows as a table, for notebooks; the result can still be read whole."""
+        from ctsql.results.conversions import html_table
+
         if not self.has_rows or self.live is not None:
             return None
         rows = self._rows

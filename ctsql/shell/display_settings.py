@@ -58,21 +58,18 @@ class DisplaySettings:
         limit = self._settings.limit
         self._say("A table shows all rows." if limit is None else f"A table shows {limit} rows.")
 
-    def _set_null(self, argument: str) -> None:
-        self._settings.null = _unquoted(argument)
-        self._say(f'NULL is shown as "{self._settings.null}".')
-
-    def _set_pager(self, argument: str) -> None:
-        self._settings.pager = parse_switch(self._settings.pager, argument)
-        self._say(f"The pager is {_on(self._settings.pager)}.")
-
     def _set_display(self, argument: str) -> None:
-        setters = {"null": self._set_null, "pager": self._set_pager}
         name, _, value = argument.partition(" ")
-        if name not in setters:
-            hint = did_you_mean(name, setters, otherwise=f"Known are: {', '.join(setters)}.")
-            raise error("INVALID_OPTION", option=r"\pset", value=name, hint=hint)
-        setters[name](value.strip())
+        match name:
+            case "null":
+                self._settings.null = _unquoted(value.strip())
+                self._say(f'NULL is shown as "{self._settings.null}".')
+            case "pager":
+                self._settings.pager = parse_switch(self._settings.pager, value.strip())
+                self._say(f"The pager is {_on(self._settings.pager)}.")
+            case _:
+                hint = did_you_mean(name, ("null", "pager"), otherwise="Known are: null, pager.")
+                raise error("INVALID_OPTION", option=r"\pset", value=name, hint=hint)
 
     def _set_variable(self, argument: str) -> None:
         name, _, value = argument.partition(" ")

@@ -393,7 +393,7 @@ def test_a_day_at_the_prompt(terminals: list[Terminal], tmp_path: Path) -> None:
     terminal.wait_for("STATEMENT_CANCELLED")
     terminal.type("half a line", "C-c")
     terminal.type("INSERT x;", "Enter")
-    terminal.wait_for("INSERT 0 3")
+    terminal.wait_for("INSERT 0 3\nctsql>")  # Ctrl-D leaves at a prompt only
     terminal.type("C-d")
     terminal.wait_for("LEFT 0")
 
