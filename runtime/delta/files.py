@@ -12,9 +12,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 from ctsql.catalog.errors import Declined
@@ -120,66 +117,62 @@ def is_of_others(table: DeltaTable) -> bool:
 # ---- files and folders
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A file or folder in a folder."""
+
+    name: str
+    is_folder: bool
+    size: int
+    modified_ms: int
+
+
+def _entries(gateway: Gateway, folder: str) -> Iterator[_Entry]:
+    """What is in a folder; on a local disk without calls of the JVM, which are five for a file."""
+    here = local_path(folder)
+    if here is None:
+        path = gateway.path(folder)
+        for status in path.getFileSystem(gateway.hadoop_settings()).listStatus(path):
+            size, modified_ms = int(status.getLen()), int(status.getModificationTime())
+            is_folder = bool(status.isDirectory())
+            yield _Entry(str(status.getPath().getName()), is_folder, size, modified_ms)
+        return
+    with os.scandir(here) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # it is being deleted
+                stat = entry.stat()
+                yield _Entry(
+                    entry.name, entry.is_dir(), stat.st_size, stat.st_mtime_ns // 1_000_000
+                )
+
+
 def stored_files(table: DeltaTable) -> list[StoredFile]:
     """The data, change and vector files in a table's folder, without nested tables.
 
     The remains of a killed transaction's copy are listed too, with its log.
     """
-    here = table.log_files.table_folder
     with translate_spark_errors(), translate_os_errors(table.location):
-        if here is not None:
-            return list(_list(_entries_here, here, ""))
-        return list(_list(partial(_entries, table._fs), table.jpath, ""))
+        return list(_list(table.gateway, table.location, ""))
 
 
-_Entries = Iterator[tuple[str, Any, StoredFile | None]]
-"""Names in a folder, each with its path and, for a file, its size and time."""
-
-
-def _list(
-    entries: Callable[[Any, str], _Entries], folder: Any, prefix: str
-) -> Iterator[StoredFile]:
-    children = list(entries(folder, prefix))
+def _list(gateway: Gateway, location: str, prefix: str) -> Iterator[StoredFile]:
+    children = list(_entries(gateway, f"{location}/{prefix}".rstrip("/")))
     is_copy = is_of_copy(prefix.partition("/")[0])
-    if prefix and not is_copy and any(name == LOG_FOLDER for name, _, _ in children):
+    if prefix and not is_copy and any(one.name == LOG_FOLDER for one in children):
         return  # another table
-    for name, path, file in children:
-        if file is None:
-            if is_copy or not _is_of_others(name):
-                yield from _list(entries, path, f"{prefix}{name}/")
-        elif is_copy or not name.startswith(("_", ".")):
-            yield file
+    for one in children:
+        if one.is_folder:
+            if is_copy or not _is_of_others(one.name):
+                yield from _list(gateway, location, f"{prefix}{one.name}/")
+        elif is_copy or not one.name.startswith(("_", ".")):
+            path = prefix + one.name
+            yield StoredFile(path=path, size=one.size, modified_ms=one.modified_ms)
 
 
 def _is_of_others(folder: str) -> bool:
     """Whether a folder has no files of the table, as in Delta's VACUUM."""
     is_hidden = folder.startswith(("_", ".")) and folder != CHANGE_FOLDER
     return is_hidden or folder == ICEBERG_FOLDER
-
-
-def _entries(fs: Any, folder: Any, prefix: str) -> _Entries:
-    for status in fs.listStatus(folder):
-        path = status.getPath()
-        name = str(path.getName())
-        if status.isDirectory():
-            yield name, path, None
-        else:
-            size, modified_ms = int(status.getLen()), int(status.getModificationTime())
-            yield name, path, StoredFile(path=prefix + name, size=size, modified_ms=modified_ms)
-
-
-def _entries_here(folder: str, prefix: str) -> _Entries:
-    """The same on a local disk, without five calls into the JVM for each file."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir():
-                yield entry.name, entry.path, None
-                continue
-            with suppress(FileNotFoundError):  # it is being deleted
-                status, path = entry.stat(), prefix + entry.name
-                ms = status.st_mtime_ns // 1_000_000
-                file = StoredFile(path=path, size=status.st_size, modified_ms=ms)
-                yield entry.name, entry.path, file
 
 
 def delete_files(table: DeltaTable, files: Sequence[StoredFile]) -> list[StoredFile]:
@@ -253,49 +246,38 @@ class TableFolder:
 
 def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[str]:
     """The folders of a warehouse's tables: ``<warehouse>/<schema>/<folder>``."""
-    here = local_path(warehouse)
-    if here is not None:
-        with translate_os_errors(warehouse):
-            schemas = [name for name in _folders_in(here) if name != leave_out]
-            names = [f"{schema}/{n}" for schema in schemas for n in _folders_in(here / schema)]
-        return [f"{warehouse}/{name}" for name in names]
-    root = gateway.path(warehouse)
-    locations: list[str] = []
-    with translate_spark_errors():
-        fs = root.getFileSystem(gateway.hadoop_settings())
-        for schema in fs.listStatus(root):
-            if not schema.isDirectory() or schema.getPath().getName() == leave_out:
-                continue
-            for status in fs.listStatus(schema.getPath()):
-                if status.isDirectory():
-                    locations.append(str(status.getPath().toString()))
-    return locations
-
-
-def _folders_in(folder: Path) -> list[str]:
-    with os.scandir(folder) as entries:
-        return [entry.name for entry in entries if entry.is_dir()]
+    with translate_spark_errors(), translate_os_errors(warehouse):
+        schemas = [
+            f"{warehouse}/{one.name}"
+            for one in _entries(gateway, warehouse)
+            if one.is_folder and one.name != leave_out
+        ]
+        return [
+            f"{schema}/{one.name}"
+            for schema in schemas
+            for one in _entries(gateway, schema)
+            if one.is_folder
+        ]
 
 
 def measure_folder(gateway: Gateway, location: str) -> TableFolder:
     """The newest time, the bytes and the number of the files at any depth."""
-    folder = gateway.path(location)
-    with translate_spark_errors():
-        fs = folder.getFileSystem(gateway.hadoop_settings())
-        files = list(_files_below(fs, folder))
-        own = int(fs.getFileStatus(folder).getModificationTime())
+    around, _, name = location.rstrip("/").rpartition("/")
+    with translate_spark_errors(), translate_os_errors(location):
+        files = list(_files_below(gateway, location))
+        own = [one for one in _entries(gateway, around) if one.name == name]
         return TableFolder(
             location=location,
-            modified_ms=max((own, *(int(f.getModificationTime()) for f in files))),
-            size=sum(int(f.getLen()) for f in files),
+            modified_ms=max(one.modified_ms for one in (*own, *files)),
+            size=sum(one.size for one in files),
             files_count=len(files),
         )
 
 
-def _files_below(fs: Any, folder: Any) -> Iterator[Any]:
-    # Not listFiles: it asks for permissions, and on a local disk Hadoop starts `ls` for each file.
-    for status in fs.listStatus(folder):
-        if status.isDirectory():
-            yield from _files_below(fs, status.getPath())
+def _files_below(gateway: Gateway, folder: str) -> Iterator[_Entry]:
+    # Not Hadoop's listFiles, which asks for permissions.
+    for one in _entries(gateway, folder):
+        if one.is_folder:
+            yield from _files_below(gateway, f"{folder}/{one.name}")
         else:
-            yield status
+            yield one

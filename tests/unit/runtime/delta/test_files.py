@@ -32,9 +32,7 @@ def _listed(folder: Path) -> list[Any]:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
-    table: Any = SimpleNamespace(
-        log_files=SimpleNamespace(table_folder=str(folder)), location=str(folder)
-    )
+    table: Any = SimpleNamespace(gateway=None, location=str(folder))
     return stored_files(table)
 
 
