@@ -82,7 +82,7 @@ class Gateway(JvmObjects):
     def __init__(self, session: SparkSession) -> None:
         super().__init__(session)
         self.open_tables: dict[str, DeltaTable] = {}
-        self._stores: dict[tuple[str, str], FileStore] = {}
+        self._stores: dict[tuple[str, str], ConnectorStore] = {}
         self.recent_changes: OrderedDict[tuple[object, ...], FewChanged] = OrderedDict()
         """Few rows that a table's commits change, by log and change."""
 
@@ -114,7 +114,7 @@ class Gateway(JvmObjects):
             scheme, colon, rest = str(store.makeQualified(path).toString()).partition(":")
             return f"{scheme.lower()}{colon}{rest}"
 
-    def connector_store(self, location: str) -> FileStore:
+    def connector_store(self, location: str) -> ConnectorStore:
         """The store of a location, reached by Spark's connector."""
         uri = urlparse(location)
         store = self._stores.get(uri[:2])
@@ -253,8 +253,8 @@ class DeltaTable(DeltaRows):
             self.store: FileStore = LOCAL
             store = LocalStore(folder / "_delta_log")
         else:
-            self.store = self.gateway.connector_store(self.location)
-            store = HadoopStore(self.gateway, self.handle, self.store)
+            self.store = files = self.gateway.connector_store(self.location)
+            store = HadoopStore(self.gateway, self.handle, files)
         return LogFiles(self.location, store, self._check_protocol)
 
     def _delta_log(self) -> Any:

@@ -152,7 +152,7 @@ class DeltaHandle:
         return typed(object, self.log.logPath())
 
     def log_store(self) -> Any:
-        """Delta's store of the log: ``read`` and ``listFrom``."""
+        """Delta's store of the log, for ``listFrom``."""
         return typed(object, self.log.store())
 
     @cached_property

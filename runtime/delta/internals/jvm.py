@@ -18,9 +18,6 @@ FILES_A_CALL = 5_000
 _ANY_FILE = (
     '{"add":{"path":"p","partitionValues":{},"size":0,"modificationTime":0,"dataChange":true}}'
 )
-ANSWER_CHARS_MAX = 4_000
-"""Characters of an answer: a packet holds 8 KB, and a character may take two bytes."""
-_HALF = "?"  # how py4j returns one half of a surrogate pair
 
 
 class JvmObjects:
@@ -44,7 +41,6 @@ class JvmObjects:
         self._streaming_update: Any = getattr(self.delta, "DeltaOperations$StreamingUpdate")
         self._to_seq: Any = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
         self._list: Any = self.jvm.java.util.ArrayList
-        self._text: Any = self.jvm.scala.collection.mutable.StringBuilder
 
     @cached_property
     def vector_classes(self) -> "_VectorClasses":
@@ -137,25 +133,6 @@ class JvmObjects:
     def parse_action(self, line: str) -> Any:
         """Delta's own object for a line of the log."""
         return typed(object, self._action_of(line))
-
-    def join(self, texts: Any, separator: str) -> str:
-        """Join the texts of a Scala collection, fetched in pieces.
-
-        A longer answer takes two packets, and the second waits 40 ms for an acknowledgement.
-        """
-        text = texts.addString(self._text(), separator)
-        length = text.length()
-        pieces, start = list[str](), 0
-        while start < length:
-            end = min(start + ANSWER_CHARS_MAX, length)
-            piece = typed(str, text.substring(start, end))
-            while piece.endswith(_HALF) and end < length:
-                # A surrogate pair arrives only as a whole.
-                end += 1
-                piece = typed(str, text.substring(start, end))
-            pieces.append(piece)
-            start = end
-        return "".join(pieces)
 
 
 class _VectorClasses:

@@ -21,11 +21,13 @@ from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.delta.stores.file_stores import FileStore, path_in_store
 from ctsql.runtime.delta.stores.log_stores import LogStore
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.storage_errors import translate_os_errors
 
 _READ_POLICY = "fs.option.openfile.read.policy"
 _LENGTH = "fs.option.openfile.length"
 _POLICIES = "parquet, columnar, random"  # the first one that a connector knows
 _UNASKED = "fs.s3a.create.performance"  # no request that asks for a file of the same name
+_BUFFER_BYTES = 64 * 1024
 _BYTES_AT_ONCE = 8 * 1024 * 1024
 """The most bytes of a writing call, sent as text, and of a buffer of the JVM."""
 
@@ -62,6 +64,13 @@ class ConnectorStore(FileStore):
         """Copy bytes of a stream; the connector requests ``size`` bytes at once."""
         stream.seek(place)
         self._copy(self._limit(stream, size), copies, min(size, _BYTES_AT_ONCE), False)
+
+    def read(self, path: str) -> bytes:
+        """All bytes of a small file."""
+        with _as_os_errors(), tempfile.NamedTemporaryFile(prefix="ctsql-") as copy:
+            stream = self._files.open(self._path(path))
+            self._copy(stream, self._new_file(copy.name), _BUFFER_BYTES, True)  # closes both
+            return copy.read()
 
     def open_output(self, path: str) -> pa.NativeFile:
         """A new file; it exists once closed, also after an error, and then without a reference."""
@@ -181,9 +190,9 @@ class _Output(io.RawIOBase):
 
 
 class HadoopStore(LogStore):
-    """A log in a store that Spark reaches, read through Delta's own log store."""
+    """A log in a store that Spark reaches, listed through Delta's own log store."""
 
-    def __init__(self, gateway: JvmObjects, handle: DeltaHandle, files: FileStore) -> None:
+    def __init__(self, gateway: JvmObjects, handle: DeltaHandle, files: ConnectorStore) -> None:
         self._gateway, self._files = gateway, files
         with translate_spark_errors():
             self._folder = handle.log_folder
@@ -201,9 +210,9 @@ class HadoopStore(LogStore):
 
     def read(self, name: str) -> str:
         """The text of a file."""
-        with translate_spark_errors():
-            lines = self._delta.read(self._path(name), self._hadoop)
-            return self._gateway.join(lines, "\n")
+        with translate_os_errors(f"{self.uri}/{name}"):
+            data = self._files.read(f"{path_in_store(self.uri)}/{name}")
+        return data.decode("utf-8", errors="replace")
 
     def mark(self, name: str) -> tuple[int, int] | None:
         """The time and the length of a file."""
