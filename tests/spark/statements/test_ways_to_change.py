@@ -117,10 +117,9 @@ WAYS = {
     ),
     "a folder": Folder("m", ""),
 }
-ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 
 
-@ways
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_what_users_see(way: Way, connect: Callable[[], Connection]) -> None:
     """The same table goes on: its path, its history, and its followers, who get what differs."""
     con, other = connect(), connect()
@@ -150,12 +149,18 @@ def test_what_users_see(way: Way, connect: Callable[[], Connection]) -> None:
         assert con.execute(f"VERIFY MATERIALIZED VIEW {way.name}").fetchall() == []
 
 
-@ways
+EACH_TIME = ("a view", "a plain view below", "a task's body", "a task built beside", "a folder")
+"""One of each kind; the simulation races them too, in test_cutovers and test_swapping."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in EACH_TIME else pytest.mark.slow) for n in WAYS]
+)
 def test_of_two_at_once_one_is_told(
-    way: Way, connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+    name: str, connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first one's definition is in force, whole; the second has changed nothing."""
-    con, other = connect(), connect()
+    way, con, other = WAYS[name], connect(), connect()
     con.execute(SET_UP)
     check_rows(other, f"SELECT * FROM {way.name}", (1, 10), (2, 20))
     way.prepare(con, 100)
