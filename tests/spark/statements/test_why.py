@@ -55,7 +55,6 @@ def test_views(con: Connection, warehouse: Any) -> None:
     assert [line[:2] for line in below[:2]] == [(0, "countries"), (1, "by_country")]
     assert [(2, *line[1:]) for line in found[1:]] == below[2:]
     con.execute("MAINTAIN ALL")
-    assert _why(con, "WHY by_country WHERE country = 'FR'") == found
     with connect(str(warehouse), master=TEST_MASTER, read_only=True) as reader:
         assert _why(reader, "WHY by_country WHERE country = 'FR'") == found
     assert _why(con, "WHY plain WHERE id = 2") == [
@@ -63,15 +62,10 @@ def test_views(con: Connection, warehouse: Any) -> None:
         (1, "orders", '{"id":2,"who":"bob","amount":30.0}', None),
     ]
     assert _why(con, "WHY by_country WHERE country = 'IT'") == []
-
-
-def test_a_task_is_followed_by_blame(con: Connection) -> None:
-    """WHY names the T of a task's row; BLAME of the input shows the rows of that T."""
-    con.execute(MADE)
     ((_, name, t, *_, note),) = con.execute("WHY big WHERE id = 2").fetchall()
     assert (name, note) == ("big", OF_TASK)
     blame = con.execute("BLAME orders WHERE id = 2").fetchall()
-    assert [row[0] for row in blame] == [t]
+    assert [row[0] for row in blame] == [t], "WHY names the T at which BLAME goes on"
 
 
 def test_what_cannot_be_told(con: Connection) -> None:
@@ -92,7 +86,7 @@ def test_what_cannot_be_told(con: Connection) -> None:
 
 
 def test_subqueries_in_the_condition_of_a_join(con: Connection) -> None:
-    """What they found for the rows that the join lets through contributes."""
+    """Of joins that DuckDB does not run, so that test_lineage leaves them out."""
     con.execute(
         "CREATE TABLE a (k INT, v INT); CREATE TABLE b (k INT, w INT);"
         "CREATE TABLE c (k INT, x INT);"
@@ -100,10 +94,6 @@ def test_subqueries_in_the_condition_of_a_join(con: Connection) -> None:
         "INSERT INTO c VALUES (1, 10), (1, 11), (3, 30)"
     )
     joins = {
-        "SELECT a.k, w FROM a JOIN b ON a.k = b.k AND EXISTS (SELECT 1 FROM c WHERE c.k = a.k)": (
-            ["a 1 10", "b 1 1", "c 1 10", "c 1 11"],
-            None,
-        ),
         "SELECT a.k, w FROM a LEFT JOIN b ON a.k = b.k AND a.v IN (SELECT x FROM c)": (
             ["a 1 10", "b 1 1", "c 1 10"],
             ["a 2 20"],
