@@ -98,11 +98,9 @@ def test_equal_rows_copies_and_lost_files(con: Connection, warehouse: Path) -> N
         con.execute("INSERT INTO feed VALUES (NULL, map('a', 1), double('NaN')), ('x', NULL, -0.0)")
         written.append(_now(con))
     con.execute("MAINTAIN ALL")
-    rows = con.execute("BLAME feed WHERE t IS NULL").fetchall()
-    assert sorted(row[0] for row in rows) == written
-    assert con.execute("BLAME feed").columns == ["_t", "_time", "_version", "_note", "t", "m", "f"]
-    before = written[0]
-    assert len(con.execute(f"BLAME feed AS OF {before}").fetchall()) == 2
+    blamed = con.execute("BLAME feed WHERE t IS NULL")
+    assert sorted(row[0] for row in blamed.fetchall()) == written
+    assert blamed.columns == ["_t", "_time", "_version", "_note", "t", "m", "f"]
     folder = _folder(con)
     con.execute("MAINTAIN ALL RETAIN '0 seconds'")
     con.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
