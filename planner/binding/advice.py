@@ -107,7 +107,7 @@ def _on_keys(body: Sequence[st.BodyStatement], columns_of: ColumnsOfRef) -> Iter
     """Rows that are replaced by ``DELETE ... WHERE k IN (...)`` and ``INSERT``."""
     targets = {s.target.span.text for s in body if isinstance(s, st.InsertStatement)}
     for part in body:
-        if not isinstance(part, st.DeleteStatement) or part.where is None:
+        if not isinstance(part, st.ChangeStatement) or part.assignments or part.where is None:
             continue
         tokens = tokenise(part.where.span)
         keys = _looked_up(tokens)

@@ -47,10 +47,8 @@ class BodyBinder:
         match statement:
             case st.InsertStatement():
                 return self._insert(statement)
-            case st.DeleteStatement():
-                return self._delete(statement)
-            case st.UpdateStatement():
-                return self._update(statement)
+            case st.ChangeStatement():
+                return self._change(statement)
             case st.MergeStatement():
                 return self._merge(statement)
 
@@ -110,15 +108,6 @@ class BodyBinder:
             span = column.default.span
             self._check_type(self._column(column.name, column.span), value_type, span, span.text)
 
-    def _delete(self, statement: st.DeleteStatement) -> lp.Delete:
-        alias = statement.alias or self.names.alias(statement.target)
-        where = self._condition(statement.where)
-        ctes = self._condition(statement.ctes)
-        delete = lp.Delete(of=self.self_node, alias=quote(alias), where=where, ctes=ctes)
-        if self.analyst is not None:
-            self.analyst.check_predicate(delete, self.own.columns)
-        return delete
-
     def _insert(self, statement: st.InsertStatement) -> lp.Insert:
         into: list[Column] = []
         for name in statement.columns:
@@ -175,14 +164,21 @@ class BodyBinder:
         query = statement.query
         return replace(query, edits=(*query.edits, *edits)) if edits else query
 
-    def _update(self, statement: st.UpdateStatement) -> lp.Update:
+    def _change(self, statement: st.ChangeStatement) -> lp.Delete | lp.Update:
+        alias = quote(statement.alias or self.names.alias(statement.target))
+        where, ctes = self._condition(statement.where), self._condition(statement.ctes)
+        if not statement.assignments:
+            delete = lp.Delete(of=self.self_node, alias=alias, where=where, ctes=ctes)
+            if self.analyst is not None:
+                self.analyst.check_predicate(delete, self.own.columns)
+            return delete
         update = lp.Update(
             of=self.self_node,
-            alias=quote(statement.alias or self.names.alias(statement.target)),
+            alias=alias,
             assignments=tuple(self._assign(a, statement.target) for a in statement.assignments),
-            where=self._condition(statement.where),
+            where=where,
             target=self.own.columns,
-            ctes=self._condition(statement.ctes),
+            ctes=ctes,
         )
         if self.analyst is not None:
             (types,) = self.analyst.assigned_types(update, self.own.columns)

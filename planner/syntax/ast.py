@@ -247,17 +247,6 @@ class InsertStatement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteStatement:
-    """[WITH ctes] DELETE FROM target [[AS] alias] [WHERE predicate], in a task's body."""
-
-    span: Span
-    target: RelationRef
-    alias: str | None = None
-    where: SqlText | None = None
-    ctes: SqlText | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """``column = value``; the value None means DEFAULT. ``qualifier``: folded names before it."""
 
@@ -268,12 +257,15 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateStatement:
-    """UPDATE target [[AS] alias] SET column = value, ... [WHERE predicate], in a task's body."""
+class ChangeStatement:
+    """[WITH ctes] DELETE FROM target, or UPDATE target SET assignments, in a task's body.
+
+    A DELETE has no assignments. After the target: [[AS] alias]; at the end: [WHERE predicate].
+    """
 
     span: Span
     target: RelationRef
-    assignments: tuple[Assignment, ...]
+    assignments: tuple[Assignment, ...] = ()
     alias: str | None = None
     where: SqlText | None = None
     ctes: SqlText | None = None
@@ -324,7 +316,7 @@ class MergeStatement:
     source_ref: RelationRef | None = None
 
 
-BodyStatement = InsertStatement | DeleteStatement | UpdateStatement | MergeStatement
+BodyStatement = InsertStatement | ChangeStatement | MergeStatement
 
 
 def texts_of(statement: BodyStatement) -> list[SqlText]:
@@ -332,9 +324,7 @@ def texts_of(statement: BodyStatement) -> list[SqlText]:
     match statement:
         case InsertStatement():
             return [statement.query]
-        case DeleteStatement():
-            texts = [statement.ctes, statement.where]
-        case UpdateStatement():
+        case ChangeStatement():
             texts = [statement.ctes, statement.where, *(a.value for a in statement.assignments)]
         case MergeStatement():
             texts = [statement.source, statement.on]
@@ -346,7 +336,7 @@ def texts_of(statement: BodyStatement) -> list[SqlText]:
 def assignments_of(statement: BodyStatement) -> list[Assignment]:
     """All assignments of a statement of a body."""
     match statement:
-        case UpdateStatement():
+        case ChangeStatement():
             return [*statement.assignments]
         case MergeStatement():
             return [a for clause in statement.clauses for a in clause.assignments]

@@ -49,7 +49,7 @@ def _overwritten(statement: st.BodyStatement) -> tuple[st.BodyStatement, ...]:
             raise invalid(
                 read.span, message, "Its rows are deleted before the query reads them.", hint
             )
-    return st.DeleteStatement(span=statement.span, target=target), statement
+    return st.ChangeStatement(span=statement.span, target=target), statement
 
 
 def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
@@ -110,7 +110,7 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
     )
 
 
-def _delete_or_update(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateStatement:
+def _delete_or_update(tokens: Tokens, verb: int) -> st.ChangeStatement:
     ctes, cte_names = None, frozenset[str]()
     if verb:
         clause = tokens[:verb]
@@ -139,11 +139,13 @@ def _delete_or_update(tokens: Tokens, verb: int) -> st.DeleteStatement | st.Upda
         rest = cursor.until(len(cursor.tokens), "a condition")
         scopes = [(written,)]
         where = analyse(rest, form="predicate", cte_names=cte_names, outer=scopes)
-    span = span_of(tokens)
-    if is_delete:
-        return st.DeleteStatement(span=span, target=target, alias=alias, where=where, ctes=ctes)
-    return st.UpdateStatement(
-        span=span, target=target, assignments=assignments, alias=alias, where=where, ctes=ctes
+    return st.ChangeStatement(
+        span=span_of(tokens),
+        target=target,
+        assignments=assignments,
+        alias=alias,
+        where=where,
+        ctes=ctes,
     )
 
 

@@ -5,13 +5,12 @@ import pytest
 from ctsql.planner.syntax import rewrite
 from ctsql.planner.syntax.ast import (
     ChangeKind,
+    ChangeStatement,
     CreateContinualTask,
-    DeleteStatement,
     InsertStatement,
     MergeAction,
     MergeStatement,
     MergeWhen,
-    UpdateStatement,
     texts_of,
 )
 from tests.helpers.parsed import parsed, refused
@@ -47,8 +46,10 @@ def test_update_forms() -> None:
     )
     assert isinstance(task, CreateContinualTask)
     first, second = task.body
-    assert isinstance(first, UpdateStatement)
-    assert isinstance(second, UpdateStatement)
+    assert isinstance(first, ChangeStatement)
+    assert first.assignments
+    assert isinstance(second, ChangeStatement)
+    assert second.assignments
     assert [(a.column, a.value.span.text if a.value else None) for a in first.assignments] == [
         ("k", "1 < 2"),
         ("v", None),
@@ -141,8 +142,10 @@ def test_with_in_front_of_delete_and_update() -> None:
     )
     assert isinstance(task, CreateContinualTask)
     first, second = task.body
-    assert isinstance(first, DeleteStatement)
-    assert isinstance(second, UpdateStatement)
+    assert isinstance(first, ChangeStatement)
+    assert not first.assignments
+    assert isinstance(second, ChangeStatement)
+    assert second.assignments
     assert first.ctes is not None
     assert [r.span.text for r in first.ctes.relations] == ["inserts(a)", "b"]
     assert [r.span.text for t in texts_of(first) for r in t.relations][2:] == ["c"]

@@ -8,10 +8,10 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.refreshes import At, Cron, Every
 from ctsql.planner.syntax import rewrite, splice
 from ctsql.planner.syntax.ast import (
+    ChangeStatement,
     CreateContinualTask,
     CreateMaterializedView,
     CreateTable,
-    DeleteStatement,
     Dml,
     InsertStatement,
     Select,
@@ -37,7 +37,8 @@ def test_upsert() -> None:
         ("val", "INT", True),
     ]
     delete, insert = task.body
-    assert isinstance(delete, DeleteStatement)
+    assert isinstance(delete, ChangeStatement)
+    assert not delete.assignments
     assert isinstance(insert, InsertStatement)
     assert delete.where is not None
     assert delete.where.span.text == "key IN (SELECT key FROM append_only)"
@@ -75,8 +76,10 @@ def test_task_body_forms() -> None:
     )
     assert isinstance(task, CreateContinualTask)
     first, second, third, fourth = task.body
-    assert isinstance(first, DeleteStatement)
-    assert isinstance(second, DeleteStatement)
+    assert isinstance(first, ChangeStatement)
+    assert not first.assignments
+    assert isinstance(second, ChangeStatement)
+    assert not second.assignments
     assert isinstance(third, InsertStatement)
     assert isinstance(fourth, InsertStatement)
     assert (first.alias, first.target.aliased, second.where) == ("x", True, None)
