@@ -2,7 +2,7 @@
 
 from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, upper_at
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, name_chain, span_of, upper_at
 
 _NO_USERS = "ctsql has no users."
 _LAYOUT = "ctsql manages the files of its tables."
@@ -118,8 +118,9 @@ def refuse_statement(tokens: Tokens) -> None:
         words = " ".join(token.upper for token in rest[:count])
         for what in (f"{verb} {words}", words.removesuffix("S") if count > 1 else ""):
             if what in REFUSED:
-                name = "".join(token.span.text for token in rest[count:])
-                raise refusal(span_of(rest[:count]), what, name=name or "<name>")
+                is_named = len(rest) > count and rest[count].is_name
+                name = span_of(name_chain(rest, count)).text if is_named else "<name>"
+                raise refusal(span_of(rest[:count]), what, name=name)
 
 
 def refusal(span: Span, what: str, *, name: str = "") -> CtsqlError:
