@@ -5,14 +5,13 @@ from typing import TypeVar
 
 from ctsql.catalog.errors import invalid, nested_too_deeply, not_supported
 from ctsql.catalog.items import ObjectKind
-from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax.ast import Explain, Statement
 from ctsql.planner.syntax.statements.commands import COMMANDS, named_object
 from ctsql.planner.syntax.statements.creates import read_create
 from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_query
 from ctsql.planner.syntax.statements.refusals import refuse_statement
-from ctsql.planner.syntax.tokens.token_reader import TokenCursor, found_text, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, split_tokens, tokenise
 
 _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
@@ -51,12 +50,10 @@ def parse_as(kind: type[_Known], text: str, source_name: str) -> _Known:
 
 def _statement(tokens: Tokens) -> Statement:
     refuse_statement(tokens)
-    first = tokens[0].upper
-    reader = _READERS.get(first)
-    if reader is not None:
-        return reader(tokens)
-    message = f"found {found_text(tokens[0])}, expected a statement"
-    raise syntax_error(tokens[0].span, message, hint=did_you_mean(first, _KNOWN) if first else "")
+    reader = _READERS.get(tokens[0].upper)
+    if reader is None:
+        TokenCursor(tokens).fail("a statement", words=_KNOWN)
+    return reader(tokens)
 
 
 def _command(tokens: Tokens) -> Statement:

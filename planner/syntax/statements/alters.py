@@ -91,9 +91,9 @@ def _read_change(
     if cursor.upper() in ("ADD", "DROP"):
         return _read_constraints(cursor, target, kind)
     if cursor.accept("AS"):
-        rest = cursor.rest
-        body = read_body(rest, cursor.here, target.span.text)
-        return st.ReplaceBody(span=span, target=target, body=body, body_span=span_of(rest))
+        begin = cursor.here.start
+        body = read_body(cursor, target.span.text)
+        return st.ReplaceBody(span=span, target=target, body=body, body_span=cursor.since(begin))
     return None
 
 

@@ -12,28 +12,23 @@ from ctsql.planner.syntax.statements.queries import verb_behind_with
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.name_scopes import source_of
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, split_tokens
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
 
 
-def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement, ...]:
-    """Read what follows AS (at ``place``) in the definition of the task with this name."""
+def read_body(cursor: TokenCursor, name: str) -> tuple[st.BodyStatement, ...]:
+    """Read what follows AS in the definition of the task with this name, up to the end."""
     example = f"Type: AS (INSERT INTO {name} SELECT ...)"
-    if not tokens or tokens[0].upper != "(":
-        text = f'"{tokens[0].span.text}"' if tokens else "the end of the statement"
-        where = tokens[0].span if tokens else place
-        raise syntax_error(where, f'found {text}, expected "("', hint=example)
-    stop = tk.closing(tokens, 0)
-    if stop + 1 < len(tokens):
-        cursor = TokenCursor(tokens, start=stop + 1)
-        hint = "Options stand in front of AS." if cursor.at("WITH") else ""
-        cursor.end(hint)
-    statements = [group for group in split_tokens(tokens[1:stop]) if group]
+    if not cursor.at("("):
+        cursor.fail('"("', hint=example)
+    begin = cursor.here.start
+    statements = [group for group in split_tokens(cursor.group()) if group]
+    cursor.end("Options stand in front of AS." if cursor.at("WITH") else "")
     if not statements:
         message = "the body of the continual task is empty"
-        raise invalid(span_of(tokens), message, hint=example)
+        raise invalid(cursor.since(begin), message, hint=example)
     return tuple(one for group in statements for one in _overwritten(_statement(group, name)))
 
 

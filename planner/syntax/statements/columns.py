@@ -160,7 +160,6 @@ def read_type(cursor: TokenCursor, name: Token) -> tuple[str, Span]:
     if head.upper not in ("INTERVAL", "ARRAY", "MAP", "STRUCT", "DOUBLE", "STRING", "TIMESTAMP"):
         extra = tokens[1:2]
         if extra and extra[0].upper != "(":
-            raise syntax_error(
-                extra[0].span, f'found "{extra[0].text}", expected "NOT NULL", "COMMENT" or ","'
-            )
+            cursor.position += 1 - len(tokens)
+            cursor.fail('"NOT NULL", "COMMENT" or ","')
     return text, span

@@ -34,8 +34,7 @@ def read_subscribe(cursor: TokenCursor) -> Subscribe:
         "",
         *_AFTER_TARGET,
     ):
-        message = f'found "{cursor.here.text}", expected a name or a query in parentheses'
-        raise syntax_error(cursor.here, message, hint="Type: SUBSCRIBE TO (SELECT ...)")
+        cursor.fail("a name or a query in parentheses", hint="Type: SUBSCRIBE TO (SELECT ...)")
     target = query = None
     if cursor.at("("):
         query = _subscribed_query(cursor)
@@ -167,9 +166,9 @@ def _replay(cursor: TokenCursor) -> st.Statement:
     if not cursor.accept("AS"):
         cursor.end()
         return st.ReplayTask(span=cursor.span, target=target, begin=begin)
-    rest = cursor.rest
-    body = read_body(rest, cursor.here, target.span.text)
-    place = span_of(rest) if rest else cursor.here
+    start = cursor.here.start
+    body = read_body(cursor, target.span.text)
+    place = cursor.since(start)
     return st.ReplayTask(span=cursor.span, target=target, begin=begin, body=body, body_span=place)
 
 

@@ -267,13 +267,15 @@ def _task(
     outputs = tuple(_output(name, inside) for name, inside in header.outputs)
     target_text = (outputs[0].target if outputs else header.target).span.text
     options = task_options(header.options)
+    as_span, begin = cursor.tokens[cursor.position - 1].span, cursor.here.start
+    body = read_body(cursor, target_text)
     return st.CreateContinualTask(
         span=cursor.span,
         target=header.target,
         inputs=header.inputs,
-        body=read_body(cursor.rest, cursor.here, target_text),
-        body_span=span_of(cursor.rest),
-        as_span=cursor.tokens[cursor.position - 1].span,
+        body=body,
+        body_span=cursor.since(begin),
+        as_span=as_span,
         options_span=header.options_span,
         columns=columns,
         constraints=constraints,

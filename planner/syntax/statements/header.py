@@ -20,7 +20,7 @@ from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.name_scopes import source_of
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import TokenCursor, found_text, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens
 
 _NO_NAMES = ("AS", "CREATE", "IF", "NOT", "ON", "OR", "WHERE", "WITH")
@@ -137,8 +137,7 @@ def _outputs(cursor: TokenCursor) -> tuple[tuple[RelationRef, Tokens], ...]:
         if not cursor.at("("):
             text = name.span.text
             hint = f"Write its columns behind the name: {text} (k INT, ...)"
-            message = f"found {found_text(cursor.current)}, expected the columns of the output"
-            raise syntax_error(cursor.here, message, hint=hint)
+            cursor.fail("the columns of the output", hint=hint)
         outputs.append((name, cursor.group()))
     cursor.expect(")")
     return tuple(outputs)

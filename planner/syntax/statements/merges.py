@@ -14,7 +14,7 @@ from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.name_scopes import source_of
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_commas, end_of, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_commas, span_of
 
 _CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
 _ALLOWED = {
@@ -45,8 +45,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     starts = [i for i in _outside_case(rest) if rest[i].upper == "WHEN"]
     on = cursor.until(starts[0] if starts else len(rest), "a condition")
     if not starts:
-        message = f"found the end of the statement, expected {_CLAUSES}"
-        raise syntax_error(end_of(tokens), message)
+        cursor.fail(_CLAUSES)
     written = source_of(target, alias)
     read = st.NamedSource(names=(fold(unquote(source_alias)),), columns=None)
     if source_ref is not None:

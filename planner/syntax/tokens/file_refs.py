@@ -166,11 +166,10 @@ _SWITCHES = ("header", "overwrite")  # options that are on or off, and that ctsq
 def _option_value(cursor: TokenCursor, name: str) -> str:
     """Read the value of an option as Spark takes it: a text, a number, true or false."""
     if name in _SWITCHES:
-        token = cursor.take("true or false")
-        is_on = read_switch(token.text)
+        is_on = read_switch(cursor.current.text) if cursor.current else None
         if is_on is None:
-            text = token.span.text
-            raise syntax_error(token.span, f'found "{text}", expected true or false')
+            cursor.fail("true or false")
+        cursor.take()
         return "true" if is_on else "false"
     sign = "-" if cursor.accept("-") else ""
     token = cursor.take("a value")
