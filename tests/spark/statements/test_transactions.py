@@ -1,6 +1,8 @@
 """BEGIN ... COMMIT over several tables: one T, all or none."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
@@ -9,6 +11,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CommitLost, CtsqlError
 from ctsql.runtime.spark.job_metrics import Meter
+from tests.helpers.processes import run_killed
 from tests.helpers.table_folder import folder, log
 from tests.scenarios.runner import assert_rows
 
@@ -205,6 +208,42 @@ def test_what_a_table_demands_of_rows_holds_in_transactions(con: Connection) -> 
     con.execute("INSERT INTO parted VALUES (5, 'ü/%'); COMMIT")
     left = [(1, "a b"), (3, None), (5, "ü/%")]
     assert_rows(rows(con, "SELECT * FROM parted"), left, "files with odd names")
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_and_overtaken(
+    warehouse: Path, connect: Callable[[], Connection]
+) -> None:
+    """A foreign commit before the rest can be committed: both parts are taken back."""
+    first = connect()
+    first.execute(SET_UP)
+    assert rows(first, "SELECT balance FROM total") == [(150,)]
+    first.close()
+    run_killed(warehouse, ["BEGIN", *MOVE, "COMMIT"], "transaction_table_committed")
+    con = connect()
+    con.start()
+    folders = {name: folder(con, name) for name in ("account", "entry")}
+    held = {
+        name: any(
+            "transaction" in json.loads(a["commitInfo"].get("userMetadata", "{}"))
+            for commit in log(at)
+            for a in commit
+            if "commitInfo" in a
+        )
+        for name, at in folders.items()
+    }
+    assert sorted(held.values()) == [False, True], "one table holds its part"
+    other = next(name for name, is_in in held.items() if not is_in)
+    con.spark.sql(f"INSERT INTO delta.`{folders[other]}` VALUES (5, 5)")
+    account, entry = [(1, 100), (2, 50), (3, 0)], list[tuple[int, int]]()
+    (account if other == "account" else entry).append((5, 5))
+    assert_rows(rows(con, "SELECT * FROM account"), account, "taken back, or never in")
+    assert_rows(rows(con, "SELECT * FROM entry"), entry, "taken back, or never in")
+    assert rows(con, "SELECT balance FROM total") == [(155 if other == "account" else 150,)]
+    logged = [("account", i) for i in (1, 2, 3)] + [(other, 5)]
+    assert_rows(rows(con, "SELECT * FROM log"), logged, "no T was bound to what was undone")
+    con.execute("BEGIN; INSERT INTO account VALUES (8, 8); INSERT INTO entry VALUES (8, 8); COMMIT")
+    assert_rows(rows(con, "SELECT * FROM account"), [*account, (8, 8)], "and on")
 
 
 @pytest.mark.parametrize(
