@@ -9,6 +9,7 @@ from ctsql.api import Connection
 from tests.helpers.table_folder import (
     data_files,
     folder,
+    log,
     orphans,
     rows_at,
     versions,
@@ -88,3 +89,22 @@ def test_statements_in_order_see_what_earlier_ones_proposed(con: Connection) -> 
     second = [(1, "first"), (11, "copy"), (12, "copy"), (12, "copy"), (11, "copy"),
               (15, "copy"), (7, "count")]  # fmt: skip
     assert_rows(con.execute("SELECT * FROM t").fetchall(), second, "second run")
+
+
+def test_restart_reads_no_history_again(connect: Any) -> None:
+    """A new connection goes on from the output's own upper and writes nothing anew."""
+    con = connect()
+    con.execute("CREATE TABLE feed (k INT, v INT)")
+    con.execute(UPSERT)
+    con.execute("INSERT INTO feed VALUES (1, 1); INSERT INTO feed VALUES (2, 2)")
+    con.execute("SELECT * FROM latest").fetchall()
+    before = len(log(folder(con, "latest")))
+    con.close()
+    con = connect()
+    assert_rows(con.execute("SELECT * FROM latest").fetchall(), [(1, 1), (2, 2)], "restarted")
+    assert len(log(folder(con, "latest"))) == before
+    con.execute("INSERT INTO feed VALUES (1, 7)")
+    con.close()
+    con = connect()
+    assert_rows(con.execute("SELECT * FROM latest").fetchall(), [(1, 7), (2, 2)], "caught up")
+    assert len(log(folder(con, "latest"))) == before + 1

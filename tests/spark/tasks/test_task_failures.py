@@ -9,6 +9,7 @@ import pytest
 
 from ctsql.api import Connection, connect as connect_to
 from ctsql.catalog.errors import error
+from ctsql.runtime.spark_engine import SparkEngine
 from ctsql.runtime.tasks import sink as ct
 from tests.conftest import TEST_MASTER
 from tests.helpers.table_folder import data_files, folder, log, orphans, transaction
@@ -100,6 +101,26 @@ def test_retry_fails_again_without_a_commit_and_skip_goes_on(con: Connection) ->
     assert_rows(con.execute("SELECT * FROM ratios").fetchall(), [(1, 10), (3, 25)], "goes on")
     assert _task(con)["state"] == "up to date"
     expect_error(con, "ALTER CONTINUAL TASK ratios SKIP", "TASK_NOT_FAILED")
+
+
+def test_retry_succeeds_when_the_engine_has_changed(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is cleared by the commit that succeeds, and the Ts after it follow."""
+    _set_up(con)
+    with monkeypatch.context() as patch:
+
+        def broken(*_: object, **__: object) -> bool:
+            raise error("DATA_ERROR", message="not yet known", detail="", hint="")
+
+        patch.setattr(SparkEngine, "stage", broken)
+        con.execute("INSERT INTO feed VALUES (2, 5)")
+        expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")
+    con.execute("INSERT INTO feed VALUES (3, 4)")
+    expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")
+    con.execute("ALTER CONTINUAL TASK ratios RETRY")
+    wanted = [(1, 10), (2, 20), (3, 25)]
+    assert_rows(con.execute("SELECT * FROM ratios").fetchall(), wanted, "after RETRY")
 
 
 def test_what_may_pass_is_not_recorded(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
