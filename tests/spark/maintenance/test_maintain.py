@@ -132,6 +132,30 @@ def test_the_past_stays_readable_for_as_long_as_it_is_said(con: Connection) -> N
     assert con.execute("SELECT * FROM latest").fetchall() == [(1, 2)]
 
 
+def test_files_of_partitions_with_signs_are_known_by_their_names(con: Connection) -> None:
+    """A task that is behind has all rows of partitions that folders cannot be called after."""
+    values = ("a/b", "10:00", "c%d", "e f", None)
+    told = ", ".join(f"({n}, {'NULL' if v is None else repr(v)})" for n, v in enumerate(values))
+    con.execute("CREATE TABLE t (k INT, p STRING) PARTITIONED BY (p)")
+    con.execute(
+        "CREATE CONTINUAL TASK x (k INT, p STRING, d BIGINT) ON INPUT t AS"
+        " (INSERT INTO x SELECT k, p, diff FROM changes(t)); ALTER CONTINUAL TASK x SUSPEND"
+    )
+    begun = con.now()
+    con.execute(f"INSERT INTO t VALUES {told}; UPDATE t SET k = k + 10; DELETE FROM t")
+    _age(*(p for p in folder(con, "t").rglob("*.parquet") if "_delta_log" not in p.parts))
+    done = _report(con, "MAINTAIN ALL RETAIN '0 seconds'")
+    assert done["t"]["files_removed"] == 0
+    con.execute("ALTER CONTINUAL TASK x RESUME")
+    wanted = [(n + m, v, d) for n, v in enumerate(values) for m in (0, 10) for d in (1, -1)]
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "x")
+    con.execute(f"REPLAY CONTINUAL TASK x FROM {begun + 1}")
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "x, replayed")
+    _age(*(p for p in folder(con, "t").rglob("*.parquet") if "_delta_log" not in p.parts))
+    con.execute("MAINTAIN ALL RETAIN '0 seconds'")
+    assert not [f for f in data_files(folder(con, "t")) if f.endswith(".parquet")]
+
+
 def test_a_warehouse_is_in_a_folder_whose_name_has_signs(con: Connection, tmp_path: Path) -> None:
     """All is written into it, and nothing into the folder of the decoded name."""
     home = tmp_path / "home"
