@@ -91,10 +91,13 @@ def test_purge_and_maintain_remove_for_good(con: Connection, warehouse: Path) ->
 
 
 def test_a_folder_that_others_use_stays(con: Connection, tmp_path: Path) -> None:
-    """A table that was dropped and attached again keeps its rows at MAINTAIN."""
+    """A table that was attached keeps its rows at DROP, PURGE and MAINTAIN."""
     place = tmp_path / "theirs"
     con.spark.sql("SELECT 3 AS k").write.format("delta").save(str(place))
     con.execute(f"CREATE TABLE a LOCATION '{place}'")
+    for drop in ("DROP TABLE a PURGE", "DROP TABLE a; MAINTAIN RETAIN '0 seconds'"):
+        con.execute(f"{drop}; CREATE TABLE a LOCATION '{place}'")
+        check_rows(con, "SELECT * FROM a", (3,))
     con.execute(f"DROP TABLE a; CREATE TABLE mine LOCATION '{place}'")
     _refused(con, "UNDROP TABLE a", "UNDROP_BLOCKED", "Another table is in the folder")
     con.execute("MAINTAIN RETAIN '0 seconds'")
