@@ -165,13 +165,11 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         values = literals(_parameters_of(statement), parameters)
         with self._running(span.text) as engine:
             from ctsql.connection.dispatch import May, allowed, run, with_own_functions
-            from ctsql.runtime.spark.internals.jobs import forget_ended_queries
 
             may = allowed(statement)
             if self.read_only and May.READ_ONLY not in may:
                 what = " ".join(span.text.split()[:2]).upper()
                 raise error("READ_ONLY_MODE", span=span, what=what)
-            forget_ended_queries(engine.session)  # of results that were iterated meanwhile
             with with_own_functions(engine, once=May.ONCE in may):
                 return run(self, engine, statement, values)
 

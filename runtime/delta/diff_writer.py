@@ -38,7 +38,7 @@ from ctsql.runtime.rows.multiset import (
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow, is_comparable
-from ctsql.runtime.spark.internals.jobs import forget_ended_queries
+from ctsql.runtime.spark.internals.partitions import partition_rows
 from ctsql.runtime.spark.internals.plans import is_row_by_row
 
 
@@ -145,8 +145,7 @@ def _stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> b
     if counts["d"]:
         places = change.where(F.col(DIFF) < 0).select(F.explode(LOCATIONS).alias("p"))
         by_file = places.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
-        staging.delete_rows((r["file"], r["rows"]) for r in by_file.toLocalIterator())
-        forget_ended_queries(change.sparkSession)
+        staging.delete_rows((r["file"], r["rows"]) for r in partition_rows(by_file))
     return bool(counts["i"] or counts["d"])
 
 

@@ -19,6 +19,7 @@ from ctsql.planner.ivm import NEVER, ClockWindow
 from ctsql.runtime.delta.keyed_scan import group_by_file
 from ctsql.runtime.log.staging import OutputBatch, Staging
 from ctsql.runtime.rows.row_set import SparkRows
+from ctsql.runtime.spark.internals.partitions import partition_rows
 from ctsql.runtime.views.outcomes import Due
 from ctsql.runtime.views.refresh_policy import looked_ahead
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -100,7 +101,7 @@ def _expiries_left(stored_expiries: DataFrame, signed_rows: DataFrame) -> DataFr
 
 def _by_file(rows: DataFrame) -> Iterator[tuple[str, list[int]]]:
     files = rows.groupBy(FILE_COLUMN).agg(F.collect_list(ROW_COLUMN).alias("rows"))
-    for row in files.toLocalIterator():
+    for row in partition_rows(files):
         yield row[FILE_COLUMN], row["rows"]
 
 

@@ -1,4 +1,4 @@
-"""Jobs of Spark: their number, progress, rows and bytes; cancelling and forgetting them."""
+"""Jobs of Spark: their number, progress, rows and bytes; and cancelling them."""
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -8,9 +8,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from ctsql.runtime.spark.internals.java import java_context, scala_items, singleton, typed
+from ctsql.runtime.spark.internals.java import java_context, scala_items, typed
 from ctsql.runtime.spark.missing import or_else
-from ctsql.runtime.spark.versions import at_least
 
 LISTENER_MS = 2_000  # how long to wait until Spark's counters are complete
 
@@ -97,29 +96,3 @@ def cancel_jobs(session: SparkSession, group: str) -> None:
     statement starts its next job.
     """
     java_context(session).cancelJobGroupAndFutureJobs(group)
-
-
-def forget_ended_queries(session: SparkSession) -> None:
-    """Make Spark 4.2 forget the jobs of ended queries.
-
-    Spark 4.2 remembers a query's jobs, and all that they read, until the query ends. It never
-    forgets the later jobs of ``toLocalIterator``: some megabytes for each refresh that writes
-    deletions by Spark. No public API forgets them; Spark before 4.2
-    does not remember them. Needed: without it, a service that runs for weeks runs out of memory.
-    """
-    if not at_least(4, 2):
-        return
-    scheduler, jobs, executions = _active_queries(session.sparkContext)
-    if typed(bool, jobs.isEmpty()):
-        return
-    for number in list(jobs.keySet().toArray()):
-        if executions.getQueryExecution(number) is None:
-            scheduler.cleanupQueryJobs(number)
-
-
-@lru_cache(maxsize=2)
-def _active_queries(context: SparkContext) -> tuple[Any, Any, Any]:
-    _, scheduler = _context(context)
-    jvm: Any = context._jvm
-    executions = singleton(jvm.org.apache.spark.sql.execution, "SQLExecution")
-    return scheduler, scheduler.activeQueryToJobs(), executions
