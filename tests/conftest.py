@@ -24,9 +24,10 @@ VECTORS = ROOT / "tests" / "vectors"
 """Cases as JSON, given from outside: read here, never changed."""
 
 # Delta takes 50 tasks to know a table's state unless told otherwise; a table here has a few rows.
-# On few cores the optimising compiler takes more than it gives: without it a short process took 32
-# seconds of CPU, not 55, and 28 tests 302, not 330.
-JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dspark.databricks.delta.snapshotPartitions=2"
+JVM = "-XX:+UseSerialGC -Dspark.databricks.delta.snapshotPartitions=2"
+# On few cores the optimising compiler takes most of a short life: without it the same statements
+# took 32 seconds of CPU, not 55.
+SHORT_LIVED_JVM = f"{JVM} -XX:TieredStopAtLevel=1"
 
 # A job that a shell runs in the background ignores SIGINT, and so does what it starts; tests send
 # it to processes of theirs, which must be as a person's are.
@@ -48,9 +49,12 @@ settings.load_profile("without deadlines")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """The options of all JVMs that a test of Spark starts."""
+    """The first test of Spark starts the JVM that all share; later ones are of other processes."""
     if item.get_closest_marker("spark") is not None:
-        os.environ["JDK_JAVA_OPTIONS"] = JVM
+        from pyspark import SparkContext
+
+        started = SparkContext._gateway is not None
+        os.environ["JDK_JAVA_OPTIONS"] = SHORT_LIVED_JVM if started else JVM
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
 
-from tests.conftest import JVM
+from tests.conftest import SHORT_LIVED_JVM
 
 SECONDS_TO_START = 240
 SECONDS_TO_END = 240
@@ -55,7 +55,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=problems,
                 text=True,
-                env={**os.environ, "JDK_JAVA_OPTIONS": JVM},
+                env={**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED_JVM},
             )
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()

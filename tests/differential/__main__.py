@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ctsql.api import connect
-from tests.conftest import JVM, TEST_MASTER
+from tests.conftest import SHORT_LIVED_JVM, TEST_MASTER
 from tests.differential import arrivals, tasks, ways
 from tests.differential.battery import Battery
 from tests.differential.battery_tables import World
@@ -39,7 +39,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="compare after so many rounds")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("CTSQL_SEED", "0")))
     given = parser.parse_args()
-    os.environ.setdefault("JDK_JAVA_OPTIONS", JVM)
+    os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED_JVM)
     seed = given.seed or random.SystemRandom().randrange(1, 10**6)
     print(f"CTSQL_SEED={seed}", flush=True)
     begun = time.monotonic()
