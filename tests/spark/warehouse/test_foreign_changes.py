@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from ctsql.api import Connection
+from ctsql.catalog.dependencies import sources
 from ctsql.catalog.errors import CtsqlError
 from tests.helpers.foreign_writers import (
     ACTS,
@@ -22,7 +23,7 @@ from tests.helpers.foreign_writers import (
     by_ctsql,
     by_spark,
 )
-from tests.helpers.opened import check_rows
+from tests.helpers.opened import check_rows, engine_of
 from tests.helpers.table_folder import log
 
 pytestmark = pytest.mark.spark
@@ -138,18 +139,79 @@ def _check_subscription(con: Connection, place: Place, at: str) -> None:
     assert {r: n for r, n in total.items() if n} == wanted, at
 
 
-EACH_TIME = "dropped and added"
-"""Readers that fail, are skipped and go on, and a column that has NULL in the rows from before."""
-
-
-@pytest.mark.parametrize(
-    "act", [pytest.param(a, marks=() if a == EACH_TIME else pytest.mark.slow) for a in ACTS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("act", ACTS)
 def test_what_a_foreign_writer_changes_is_followed(
     con: Connection, tmp_path: Path, act: str
 ) -> None:
     """Views equal their queries and tasks see the net change, or both say at which T not."""
     check_act(con, tmp_path, act)
+
+
+def test_partitioning_and_names_change(con: Connection, tmp_path: Path) -> None:
+    """In short: an overwrite by delta-rs with other partitions, DROP and ADD, and RENAME."""
+    place = Place(con.spark, str(tmp_path / "t"))
+    place.make()
+    con.execute(f"CREATE TABLE t LOCATION '{place.path}'")
+    con.execute(f"CREATE CONTINUAL TASK told {TASKS['told']}")
+    con.execute("CREATE MATERIALIZED VIEW kept AS SELECT k, s FROM t")
+    rows = [(1, "a", 10, 1), (3, "c", 30, 3)]
+    how: dict[str, Any] = {"mode": "overwrite", "schema_mode": "overwrite"}
+    place.by_delta_rs(rows, "isii", partition_by=["k"], **how)
+    found = by_ctsql(con, "SELECT * FROM told WHERE k IN (1, 2, 3)")
+    kept = {(1, "a", 10, 1): 1, (2, "b", 20, 2): 1}
+    assert found == {**kept, (2, "b", 20, -2): 1, (3, "c", 30, 1): 1}
+    engine = engine_of(con)
+    first, *_ = engine.timeline.bindings_between(
+        sources(engine.catalog)[0].id, -1, engine.timeline.now
+    )
+    for text in (
+        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+        "ALTER TABLE {t} DROP COLUMN s",
+    ):
+        place.sql(text)
+    for name, condition in (("kept", "VIEW_FAILED"), ("told", "TASK_FAILED")):
+        problem = by_ctsql(con, f"SELECT * FROM {name}")
+        assert isinstance(problem, CtsqlError)
+        assert (problem.condition, 'column "s" does not exist' in problem.message) == (
+            condition,
+            True,
+        )
+    con.execute("ALTER CONTINUAL TASK told SKIP")
+    place.sql("ALTER TABLE {t} ADD COLUMN s STRING")
+    assert by_ctsql(con, "SELECT * FROM kept") == {(1, None): 1, (3, None): 1}
+    assert by_ctsql(con, f"SELECT k, s FROM t AS OF {first.time}") == by_spark(
+        place, "SELECT k, s FROM {t}", 1
+    )
+    place.sql("ALTER TABLE {t} RENAME COLUMN v TO x")
+    place.sql("INSERT INTO {t} (k, x, w, s) VALUES (5, 50, 5, 'e')")
+    assert by_ctsql(con, "SELECT * FROM kept") == {(1, None): 1, (3, None): 1, (5, "e"): 1}
+    con.execute(
+        "ALTER CONTINUAL TASK told AS (INSERT INTO told SELECT k, s, x, diff FROM changes(t))"
+    )
+    assert by_ctsql(con, "SELECT * FROM told WHERE k = 5") == {(5, "e", 50, 1): 1}
+
+
+def test_a_view_follows_after_a_column_it_does_not_name_is_gone(
+    con: Connection, tmp_path: Path
+) -> None:
+    place = Place(con.spark, str(tmp_path / "t"))
+    place.make()
+    con.execute(f"CREATE TABLE t LOCATION '{place.path}'")
+    con.execute(
+        "CREATE MATERIALIZED VIEW rest WITH (REFRESH POLICY = incremental) AS SELECT k, v FROM t"
+    )
+    before = by_ctsql(con, "SELECT * FROM rest")
+    for text in (
+        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+        "ALTER TABLE {t} DROP COLUMN s",
+    ):
+        place.sql(text)
+    assert by_ctsql(con, "SELECT * FROM rest") == before
+    place.sql("INSERT INTO {t} (k, v) VALUES (4, 40)")
+    assert by_ctsql(con, "SELECT * FROM rest") == {**before, (4, 40): 1}
+    told = con.execute("EXPLAIN ANALYZE rest").fetchall()
+    assert "incremental" in str(told[0][0])
 
 
 @pytest.mark.slow
