@@ -1,9 +1,9 @@
 """Completion of keywords, objects and columns. Pure: text and a catalog in.
 
 Where a relation must stand (after FROM, JOIN, INTO, ON INPUT ...) it offers only objects and
-schemas. After SET it offers settings,
-after USE schemas, after ``alias.`` that relation's columns. Elsewhere it offers the columns of the
-relations that the text names, then keywords and functions. A keyword follows the case typed.
+schemas. After SET it offers settings, after USE schemas, after ``alias.`` that relation's columns.
+Elsewhere it offers the columns of the relations that the text names, then keywords and functions. A
+keyword follows the case typed.
 
 Limits: the text is unfinished, so it is read as words. Common table expressions and subqueries in
 FROM give no columns.

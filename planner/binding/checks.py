@@ -67,7 +67,7 @@ def column_list_hint(columns: Sequence[Column], creates: str) -> str:
 
 
 def creatable_names(columns: Sequence[Column]) -> list[str]:
-    """The names of columns, changed where CREATE TABLE takes them not; each once."""
+    """Names for columns that CREATE TABLE accepts: without forbidden characters, each once."""
     names: list[str] = []
     for place, column in enumerate(columns, start=1):
         base = re.sub(f"[{re.escape(NAME_FORBIDDEN)}]+", "_", column.name).strip("_")
