@@ -391,11 +391,11 @@ def _clauses(statement: st.CreateTable, metadata: TableMetadata) -> str:
         stop = before[-1].span.start if has_as else query.span.start
     clauses = Span(span.source, start, stop)
     now = {fold(c.physical): c.name for c in metadata.columns.values()}
-    words = [token for token in tokenise(clauses) if token.is_name]
-    renamed = [
-        token for token in words if fold(now.get(fold(token.text), token.text)) != fold(token.text)
+    edits = [
+        st.Edit(span=token.span, text=quote(now[name]))
+        for token in tokenise(clauses)
+        if token.is_name and (name := fold(token.text)) in now and fold(now[name]) != name
     ]
-    edits = [st.Edit(span=token.span, text=quote(now[fold(token.text)])) for token in renamed]
     return splice(clauses, edits).text.strip()
 
 
