@@ -157,6 +157,8 @@ class Changes:
         if not version_changes:
             return None
         (version_change,) = version_changes
+        if warehouse.versions.reshape_of(item, version_change).changes_rows:
+            return None  # rows are shown by the present names, which then meant other columns
         if isinstance(item, MaterializedView):
             entries = warehouse.relations.output(item).entries(since=time)
             if is_before_columns(warehouse, item, time - 1, entries):

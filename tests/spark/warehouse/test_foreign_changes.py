@@ -190,6 +190,7 @@ def test_partitioning_and_names_change(con: Connection, tmp_path: Path) -> None:
         "ALTER CONTINUAL TASK told AS (INSERT INTO told SELECT k, s, x, diff FROM changes(t))"
     )
     assert by_ctsql(con, "SELECT * FROM told WHERE k = 5") == {(5, "e", 50, 1): 1}
+    _check_subscription(con, place, "in short")
 
 
 def test_a_view_follows_after_a_column_it_does_not_name_is_gone(
