@@ -1,13 +1,12 @@
-"""Compaction by the service, and in a race with processes that write the same output."""
+"""Compaction by the service, and against a sink that writes the same output."""
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
-from ctsql.runtime.delta import files as delta_maintenance, transaction as delta_transaction
+from ctsql.runtime.delta import transaction as delta_transaction
 from ctsql.runtime.delta.files import compact
 from ctsql.runtime.delta.stores.locks import try_folder_lock
 from ctsql.runtime.maintenance.compaction import ROUTINE, THOROUGH, Limits, choose
@@ -17,8 +16,7 @@ from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER
 from tests.helpers.opened import engine_of
-from tests.helpers.processes import Process
-from tests.helpers.table_folder import check_written_once, folder, log, orphans, transaction
+from tests.helpers.table_folder import check_written_once, folder, log, orphans
 from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -36,28 +34,6 @@ FEW = Limits(
     file_bytes=ROUTINE.file_bytes,
     batch_bytes=ROUTINE.batch_bytes,
 )
-BATCHES = 5
-
-
-def test_the_service_compacts(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When there are too many small files, after the tick; it is told, and no row changes."""
-    monkeypatch.setattr(background_maintenance, "LOOK_EVERY_COMMITS", 1)
-    monkeypatch.setattr(background_maintenance, "ROUTINE", FEW)
-    con.execute("CREATE TABLE t (k INT, v INT)")
-    con.execute(UPSERT)
-    told: list[Event] = []
-    for k in range(3):
-        con.execute(f"INSERT INTO t VALUES ({k}, 1), (0, {k})")
-        con.run(once=True, on_event=told.append)
-        _join_maintenance()
-    compacted = [e for e in told if e.kind is EventKind.COMPACTED]
-    assert [e.name for e in compacted] == ["latest"] * len(compacted)
-    assert compacted
-    assert "compacted 2 files into 1" in compacted[0].line()
-    rows = [(0, 2), (1, 1), (2, 1)]
-    assert_rows(con.execute("SELECT * FROM latest").fetchall(), rows, "latest")
-    assert not orphans(folder(con, "latest"))
-    assert [e for e in told if e.kind is EventKind.FAILED] == []
 
 
 def _kept_by_reads(con: Connection) -> None:
@@ -122,8 +98,14 @@ def test_who_maintains(
     assert caplog.messages == ["left to another process, which is at it"]
     assert _compactions(con, "latest") == 0
     con.execute("INSERT INTO t VALUES (0, 10)")
-    con.run(once=True)
+    told: list[Event] = []
+    con.run(once=True, on_event=told.append)
     assert _compactions(con, "latest") == 1
+    (compacted,) = [e for e in told if e.kind is EventKind.COMPACTED]
+    assert (compacted.name, "files into 1" in compacted.line()) == ("latest", True)
+    rows = [(0, 10), (1, 1), (2, 1)]
+    assert_rows(con.execute("SELECT * FROM latest").fetchall(), rows, "latest")
+    assert not orphans(folder(con, "latest"))
     con.execute("INSERT INTO t VALUES (0, 11); SELECT * FROM latest")
     assert not [t for t in threading.enumerate() if t.name == "ctsql-maintenance"]
     assert _compactions(con, "latest") == 1
@@ -185,56 +167,3 @@ def test_a_sink_that_loses_to_a_compaction_tries_again(
     assert compactions[0].before == 3
     check_written_once(folder(con, "latest"))
     assert not orphans(folder(con, "latest"))
-
-
-@pytest.mark.slow
-def test_compaction_in_a_race(warehouse: Path, connect: Callable[[], Connection]) -> None:
-    """Two processes write and keep an upsert while a third compacts and cleans without pause."""
-    con = connect()
-    con.execute("CREATE TABLE t (k INT, v INT)")
-    con.execute(UPSERT)
-    con.execute("CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS s FROM t GROUP BY k")
-    scripts = []
-    for number in (1, 2):
-        steps = []
-        for batch in range(BATCHES):
-            steps.append(f"INSERT INTO t VALUES ({batch % 3}, {10 * batch + number})")
-            steps += ["SELECT * FROM latest", "SELECT * FROM sums"]
-        scripts.append(steps)
-    processes = [Process(warehouse, steps) for steps in scripts]
-    for process in processes:
-        process.wait_ready()
-    for process in processes:
-        process.go()
-    engine = engine_of(con)
-    compacted = lost = 0
-    with active(engine.session):
-        while any(p.is_running() for p in processes):
-            for name in ("latest", "sums"):
-                item = next(i for i in engine.refresh_catalog() if i.name.name == name)
-                done = compact(engine.relations.table(item), lambda f: choose(f, THOROUGH))
-                compacted += bool(done and done.version)
-                lost += done is None
-            con.execute("MAINTAIN latest")
-    for process in processes:
-        status, problems = process.finish()
-        assert status == 0, problems
-    assert compacted > 1, f"{compacted} compactions, {lost} lost"
-    rows = con.execute("SELECT k, v FROM t").fetchall()
-    assert len(rows) == 2 * BATCHES
-    sums: dict[object, int] = {}
-    for k, v in rows:
-        sums[k] = sums.get(k, 0) + int(str(v))
-    assert_rows(con.execute("SELECT * FROM sums").fetchall(), sums.items(), "sums")
-    latest = con.execute("SELECT * FROM latest").fetchall()
-    assert len(latest) == 3
-    assert set(latest) <= set(rows)
-    for name in ("latest", "sums"):
-        table = folder(con, name)
-        commits = log(table)
-        uppers = [u for c in commits if (u := transaction(c)) is not None]
-        assert uppers == sorted(set(uppers)), f"{name}: each T once, in order"
-        assert not orphans(table)
-        replayed = con.spark.read.format("delta").load(str(table)).count()
-        assert replayed == 3
-    assert delta_maintenance.first_logged(engine.timeline.table) == 0
