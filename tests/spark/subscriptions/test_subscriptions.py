@@ -12,7 +12,6 @@ from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.results.subscription import Change
 from tests.conftest import TEST_MASTER
-from tests.helpers.opened import engine_of
 from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
@@ -50,22 +49,14 @@ def shop(con: Connection) -> Connection:
     return con
 
 
-def test_several_times_at_once_run_no_python_on_executors(
-    con: Connection, monkeypatch: pytest.MonkeyPatch
+def test_each_kind_is_told_its_net_changes_in_order(
+    shop: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Executors need Python only for the user's own functions."""
-    con.execute(
-        "CREATE TABLE t (k INT); CREATE CONTINUAL TASK c (k INT) ON INPUT t AS ("
-        "INSERT INTO c SELECT k FROM t); INSERT INTO t VALUES (1)"
-    )
-    con.execute("INSERT INTO t VALUES (2); INSERT INTO t VALUES (3); DELETE FROM t WHERE k = 1")
-    monkeypatch.setattr(con.spark.sparkContext, "pythonExec", "/no/python/here")
-    assert [row[1:] for row in told(con, "t FROM 0")] == [(1, 1), (1, 2), (1, 3), (-1, 1)]
-    assert [row[1:] for row in told(con, "c FROM 0")] == [(1, 1), (1, 2), (1, 3)]
+    """The contents first; then at each T what changed, equal rows once, none where it cancels.
 
-
-def test_each_kind_is_told_its_net_changes_in_order(shop: Connection) -> None:
-    """The contents first; then at each T what changed, equal rows once, none where it cancels."""
+    Executors need no Python for it.
+    """
+    monkeypatch.setattr(shop.spark.sparkContext, "pythonExec", "/no/python/here")
     first = {name: told(shop, f"{name} AS 'r_{name}'") for name in "tmpc"}
     assert summed(first["t"]) == {(1, 1.0): 2, (2, 2.0): 1}
     shop.execute("INSERT INTO t VALUES (2, 5.0); UPDATE t SET v = 7 WHERE k = 1")
@@ -193,23 +184,26 @@ def test_changes_come_while_others_write(shop: Connection) -> None:
     assert [c.t for c in got] == sorted(c.t for c in got)
 
 
-def test_two_readers_of_one_name_do_not_both_go_on(
+def test_readers_are_listed_kept_and_dropped(
     shop: Connection, connect: Callable[[], Connection]
 ) -> None:
-    """The first to acknowledge goes on; the other is told, and has moved nothing."""
+    """What a reader follows is not dropped under it; a dropped reader's name begins anew.
+
+    Of two readers of one name the first to acknowledge goes on; a read-only connection has none.
+    """
     one = shop.subscribe("t", reader="same", up_to="now")
     other = connect().subscribe("t", reader="same", up_to="now")
     assert list(one) == list(connect().subscribe("t", up_to="now"))
     with pytest.raises(CtsqlError) as moved:
         list(other)
     assert moved.value.condition == "SUBSCRIPTION_MOVED"
-
-
-def test_readers_are_listed_kept_and_dropped(shop: Connection) -> None:
-    """What a reader follows is not dropped under it; a dropped reader's name begins anew."""
+    shop.execute("DROP SUBSCRIPTION same; SELECT * FROM m")
+    with open_connection(shop.warehouse, master=TEST_MASTER, read_only=True) as reader:
+        assert summed(told(reader, "m")) == contents(shop, "m")
+        expect_error(reader, "SUBSCRIBE TO m AS 'r'", "READ_ONLY_MODE")
     rows = told(shop, "c AS 'nightly'")
-    ((reader, schema, name, position, lag),) = shop.execute("SHOW SUBSCRIPTIONS").fetchall()
-    assert (reader, schema, name) == ("nightly", "default", "c")
+    ((nightly, schema, name, position, lag),) = shop.execute("SHOW SUBSCRIPTIONS").fetchall()
+    assert (nightly, schema, name) == ("nightly", "default", "c")
     assert int(str(position)) > rows[0][0]
     assert lag == 0
     refused = expect_error(shop, "DROP CONTINUAL TASK c", "DEPENDENT_OBJECTS")
@@ -220,28 +214,6 @@ def test_readers_are_listed_kept_and_dropped(shop: Connection) -> None:
     shop.execute("DROP CONTINUAL TASK c CASCADE")
     assert shop.execute("SHOW SUBSCRIPTIONS").fetchall() == []
     expect_error(shop, "DROP SUBSCRIPTION 'nightly'", "UNKNOWN_RELATION")
-
-
-def test_named_readers_keep_history_and_are_followed(shop: Connection) -> None:
-    """Maintenance can ask which versions are needed; a followed view is written at every T."""
-    from ctsql.runtime.subscriptions.cursors import Readers
-
-    told(shop, "m AS 'slow'")
-    engine = engine_of(shop)
-    item = next(i for i in engine.catalog if str(i.name) == "m")
-    assert engine.relations.is_followed(item)
-    before = engine.relations.output(item).upper
-    for key in (11, 12, 13):
-        shop.execute(f"INSERT INTO t VALUES ({key}, 1.0)")
-    shop.execute("SELECT * FROM m")
-    assert len(engine.relations.output(item).entries(since=before)) == 1 + 3
-    kept = Readers(engine).retention_needs()
-    assert {engine.relations.item(k.object_id).name.name for k in kept} == {"m", "t"}
-    for k in kept:
-        held = engine.relations.item(k.object_id)
-        assert k.version == engine.versions.version_at(held, before - 1)
-        assert k.consumer == "subscription 'slow'"
-    assert len({r[0] for r in told(shop, "m AS 'slow'")}) == 3
 
 
 def test_a_failed_task_is_told_up_to_its_failure(shop: Connection) -> None:
@@ -258,14 +230,6 @@ def test_a_failed_task_is_told_up_to_its_failure(shop: Connection) -> None:
     assert got[-1].row == (10,)
     shop.execute("ALTER CONTINUAL TASK d SKIP; INSERT INTO t VALUES (6, 0)")
     assert [row[1:] for row in told(shop, "d AS 'd'")] == [(1, 5)]
-
-
-def test_a_read_only_connection_is_told_what_is_stored(shop: Connection) -> None:
-    """It binds nothing and has no position of its own."""
-    shop.execute("SELECT * FROM m")
-    with open_connection(shop.warehouse, master=TEST_MASTER, read_only=True) as reader:
-        assert summed(told(reader, "m")) == contents(shop, "m")
-        expect_error(reader, "SUBSCRIBE TO m AS 'r'", "READ_ONLY_MODE")
 
 
 def test_refused_starts_and_ends(shop: Connection) -> None:
