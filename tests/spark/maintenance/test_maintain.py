@@ -255,18 +255,22 @@ def test_show_retention(connect: Callable[[], Connection], warehouse: Path) -> N
     con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1)")
     con.execute(COPY.format("slow", "t"))
     con.execute(UPSERT)
+    con.execute("SUBSCRIBE TO t UP TO NOW AS 'nightly'").fetchall()
     con.execute("INSERT INTO t VALUES (1, 2)")
     con.execute("SELECT * FROM latest")
     con.execute("UPDATE t SET v = 3 WHERE v = 2")
     con.execute("SELECT * FROM latest")
     rows = con.execute("SHOW RETENTION t").fetchall()
-    assert [(r[3], r[4]) for r in rows] == [
-        ('continual task "slow"', 2),  # after the commit that lets t keep its log
+    assert sorted((r[4], r[3]) for r in rows[:2]) == [
+        (2, 'continual task "slow"'),  # after the commit that lets t keep its log
+        (2, "subscription 'nightly'"),
+    ]
+    assert [(r[3], r[4]) for r in rows[2:]] == [
         ('continual task "latest"', 4),
         ("reads of now", 4),
     ]
     assert all(r[7] == 0 for r in rows)
-    con.execute("SELECT * FROM slow")
+    con.execute("DROP SUBSCRIPTION nightly; SELECT * FROM slow")
     rows = con.execute("SHOW RETENTION").fetchall()
     freeable = {str(r[1]): r[7] for r in rows}
     assert int(str(freeable["t"])) > 0
