@@ -26,7 +26,7 @@ _PLAIN = {
     # Rows that the driver holds keep dates of any year.
     "spark.sql.datetime.java8API.enabled": "true",
 }
-_ONCE = {
+ONCE = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
@@ -53,10 +53,10 @@ class World:
         self.size = size
         self.salt = seed
         self.plain: SparkSession = con.spark.newSession()
-        for key, value in (_PLAIN | _ONCE).items():
+        for key, value in (_PLAIN | ONCE).items():
             self.plain.conf.set(key, value)
         if size <= FEW_ROWS_MAX:
-            for key, value in _ONCE.items():
+            for key, value in ONCE.items():
                 con.execute(f"SET {key} = '{value}'")
         self._paths: dict[str, str] = {}
         self._ids = 0

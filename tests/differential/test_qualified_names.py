@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from ctsql.api import Connection, connect
 from ctsql.catalog.errors import StatementError
 from tests.conftest import TEST_MASTER
+from tests.differential.battery_tables import ONCE
 
 pytestmark = pytest.mark.spark
 
@@ -146,6 +147,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Connection,
     folder = tmp_path_factory.mktemp("names")
     con = connect(str(folder / "warehouse"), master=TEST_MASTER)
     spark = con.spark
+    for key, value in ONCE.items():
+        con.execute(f"SET {key} = '{value}'")
+        spark.conf.set(key, value)
     con.execute("CREATE SCHEMA shop")
     spark.sql(f"CREATE DATABASE shop LOCATION '{folder / 'shop'}'")
     for name, (columns, rows) in TABLES.items():
@@ -158,6 +162,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Connection,
     for name in TABLES:
         spark.sql(f"DROP TABLE {name}")
     spark.sql("DROP DATABASE shop CASCADE")
+    for key in ONCE:
+        spark.conf.unset(key)
     con.close()
 
 
