@@ -149,7 +149,8 @@ class Crew:
         print(f"done: {dict(+done)}; killed: {dict(self.kills)}")
         return self.kills
 
-    def _start(self, name: str, *command: str) -> Child:
+    def start(self, name: str, *command: str) -> Child:
+        """Start a process, whose log has the name."""
         log = self.logs / f"{len(self.children)}-{name}.log"
         self.children.append(Child(*command, log=log))
         return self.children[-1]
@@ -159,7 +160,7 @@ class Crew:
         at = place or str(self.warehouse)
         drawn = f"{self.seed}/{len(self.children)}"
         told = [str(m) for m in more]
-        return self._start(name, "-m", "tests.crash.programs", name, at, drawn, str(lasting), *told)
+        return self.start(name, "-m", "tests.crash.programs", name, at, drawn, str(lasting), *told)
 
     def run(
         self, name: str, *more: object, within: float = SECONDS_TO_START + SECONDS_TO_END
@@ -172,7 +173,7 @@ class Crew:
     def service(self, *more: str) -> Child:
         """Start ``ctsql run``, with further arguments."""
         where = ("-w", str(self.warehouse), "--master", "local[1]")
-        return self._start("service", "-m", "ctsql", *where, "run", *more)
+        return self.start("service", "-m", "ctsql", *where, "run", *more)
 
     @property
     def events(self) -> Iterator[Event]:

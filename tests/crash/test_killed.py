@@ -5,11 +5,12 @@ all; every read is one cut; outputs are what their inputs make of them; readers 
 told every T, in order, none missing, each whole. What is stored is read by delta-rs.
 """
 
+import itertools
 import json
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 
 from tests.crash.killed_processes import Child, Crew, Event, crew_of, seconds, stored, table_of
 from tests.crash.programs import ACCOUNTS, OPENING
-from tests.helpers.table_folder import log, transaction
+from tests.helpers.table_folder import check_written_once
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -84,9 +85,7 @@ def check_outputs(warehouse: Path, feed: Counter[tuple[Any, ...]]) -> None:
     per_w = Counter(w for w, _, _ in feed.elements())
     assert dict(stored(table_of(warehouse, "now_and_then"), "w, c")) == dict(per_w)
     for name in ("copy", "gathered", "even", "odd", "per_writer", "newest", "ledger"):
-        commits = log(table_of(warehouse, name))
-        uppers = [u for commit in commits if (u := transaction(commit)) is not None]
-        assert uppers == sorted(set(uppers)), f"{name}: a T twice, or out of order"
+        check_written_once(table_of(warehouse, name))
 
 
 def check_settled(events: Sequence[Event]) -> None:
@@ -122,31 +121,43 @@ def killing(
         running[name] = again(name, until - time.monotonic())
 
 
+def starting(crew: Crew, jobs: str, into: Path) -> Callable[[str, float], Child]:
+    """Starts a load with threads for these jobs, the followers, or else a service, by its name."""
+    numbers = itertools.count(1)
+
+    def start(name: str, left: float) -> Child:
+        lasting = max(left, 5)
+        if name == "follow":
+            return crew.program("follow", ",".join(FOLLOWED), into, lasting=lasting)
+        if name.startswith("load"):
+            return crew.program("load", next(numbers), jobs, lasting=lasting)
+        return crew.service()
+
+    return start
+
+
+def settle(crew: Crew) -> list[Event]:
+    """Bring all up to now: views and outputs are right; gives what all processes have said."""
+    check_settled(crew.run("settle"))
+    events = list(crew.events)
+    check_outputs(crew.warehouse, check_written(crew.warehouse, events))
+    return events
+
+
 @pytest.mark.parametrize("threads", ["imlx", "ibmm"], ids=["readers", "large"])
 def test_two_services_and_a_load(threads: str, warehouse: Path, tmp_path: Path) -> None:
     """Two ``ctsql run`` and a process of threads, each killed again and again, refreshes too."""
     with crew_of(warehouse, tmp_path) as crew:
         crew.run("set_up")
-        draw, lasting, number = random.Random(crew.seed), seconds(90), 0
-
-        def start(name: str, left: float) -> Child:
-            nonlocal number
-            if name != "load":
-                return crew.service()
-            number += 1
-            return crew.program("load", number, threads, lasting=max(left, 5))
-
+        draw, lasting = random.Random(crew.seed), seconds(90)
+        start = starting(crew, threads, tmp_path)
         running = {name: start(name, lasting) for name in ("one", "two", "load")}
         running["load"].wait_for("ready")
         killing(crew, draw, running, time.monotonic() + lasting, start)
         running["load"].finish(SECONDS_TO_END)
         running["one"].kill()
         running["two"].stop()
-        settled = crew.run("settle")
-        events = list(crew.events)
-        check_settled(settled)
-        check_outputs(warehouse, check_written(warehouse, events))
-        assert check_cuts(events) > threads.count("l")  # who looks
+        assert check_cuts(settle(crew)) > threads.count("l")  # who looks
         check_problems(crew)
 
 
@@ -154,27 +165,16 @@ def test_two_loads_and_a_service(warehouse: Path, tmp_path: Path) -> None:
     """Two processes write and read at once while a service works; one of them is killed."""
     with crew_of(warehouse, tmp_path) as crew:
         crew.run("set_up")
-        draw, lasting, number = random.Random(crew.seed), seconds(90), 0
-
-        def start(name: str, left: float) -> Child:
-            nonlocal number
-            if name == "service":
-                return crew.service()
-            number += 1
-            return crew.program("load", number, "iml", lasting=max(left, 5))
-
-        running = {name: start(name, lasting) for name in ("service", "a", "b")}
-        running["a"].wait_for("ready")
-        steady = running.pop("a")
+        draw, lasting = random.Random(crew.seed), seconds(90)
+        start = starting(crew, "iml", tmp_path)
+        running = {name: start(name, lasting) for name in ("service", "load", "load again")}
+        running["load"].wait_for("ready")
+        steady = running.pop("load")
         killing(crew, draw, running, time.monotonic() + lasting, start)
-        for child in (steady, running["b"]):
+        for child in (steady, running["load again"]):
             child.finish(SECONDS_TO_END)
         running["service"].stop()
-        settled = crew.run("settle")
-        events = list(crew.events)
-        check_settled(settled)
-        check_outputs(warehouse, check_written(warehouse, events))
-        assert check_cuts(events) > 1
+        assert check_cuts(settle(crew)) > 1
         check_problems(crew)
 
 
@@ -234,18 +234,7 @@ def test_named_readers(warehouse: Path, tmp_path: Path) -> None:
     """Readers of a task, a COALESCE task, views and one of several outputs; all are killed."""
     with crew_of(warehouse, tmp_path) as crew:
         crew.run("set_up")
-        draw, lasting, number = random.Random(crew.seed), seconds(90), 0
-        names = ",".join(FOLLOWED)
-
-        def start(name: str, left: float) -> Child:
-            nonlocal number
-            if name == "service":
-                return crew.service()
-            if name == "follow":
-                return crew.program("follow", names, tmp_path, lasting=max(left, 5))
-            number += 1
-            return crew.program("load", number, "im", lasting=max(left, 5))
-
+        draw, lasting, start = random.Random(crew.seed), seconds(90), starting(crew, "im", tmp_path)
         running = {name: start(name, lasting) for name in ("service", "load", "follow")}
         running["load"].wait_for("ready")
         running["follow"].wait_for("ready")
@@ -253,12 +242,9 @@ def test_named_readers(warehouse: Path, tmp_path: Path) -> None:
         running["load"].finish(SECONDS_TO_END)
         running["follow"].kill()
         running["service"].kill()
-        settled = crew.run("settle")
-        check_settled(settled)
-        events = list(crew.events)
-        check_outputs(warehouse, check_written(warehouse, events))
-        told = crew.run("told", names)
-        last = crew.program("follow", names, tmp_path, lasting=SECONDS_TO_END)
+        settle(crew)
+        told = crew.run("told", ",".join(FOLLOWED))
+        last = start("follow", SECONDS_TO_END)
         wait_until_told(tmp_path, told)
         last.kill()
         for name in FOLLOWED:

@@ -23,7 +23,7 @@ from tests.crash.killed_processes import (
     table_of,
 )
 from tests.crash.test_killed import killing
-from tests.helpers.table_folder import log, transaction
+from tests.helpers.table_folder import check_written_once
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -77,14 +77,6 @@ def check_sums(warehouse: Path, groups: dict[int, int]) -> None:
     assert sorted((round(a.timestamp() * 1_000), *more) for a, *more in logged) == sorted(wanted)
 
 
-def check_logs(warehouse: Path) -> None:
-    """Each T is in each log once, in order."""
-    for name in ("live", "sums", "seen", "summed"):
-        commits = log(table_of(warehouse, name))
-        uppers = [u for commit in commits if (u := transaction(commit)) is not None]
-        assert uppers == sorted(set(uppers)), f"{name}: a T twice, or out of order"
-
-
 @pytest.mark.parametrize("past", [0, ROWS_MIN], ids=["by the table", "by expiry tables"])
 def test_two_services_let_rows_go(warehouse: Path, tmp_path: Path, past: int) -> None:
     """Whoever of them sees that a row is due writes it, and the other one does not again."""
@@ -106,7 +98,8 @@ def test_two_services_let_rows_go(warehouse: Path, tmp_path: Path, past: int) ->
         groups = {k: g for e in events if e[0] == "try" for k, g, _ in e[1]}
         assert check_each_row(warehouse, events) > len(groups) // 2
         check_sums(warehouse, groups)
-        check_logs(warehouse)
+        for name in ("live", "sums", "seen", "summed"):
+            check_written_once(table_of(warehouse, name))
         check_found_by_expiries(warehouse, by_expiries=past > 0)
         check_nothing_failed(crew)
 
