@@ -90,6 +90,13 @@ def query(con: Connection, text: str, inputs: dict[str, RowSet]) -> RowSet:
     return derive(list(inputs.values()), build, text)
 
 
+def computed(con: Connection, text: str, inputs: dict[str, RowSet]) -> LocalRows:
+    """The rows of a text over inputs, which are few."""
+    found = query(con, text, inputs).collect()
+    assert isinstance(found, LocalRows)
+    return found
+
+
 def is_planned(rows: Any) -> bool:
     """Is a plan kept for them?"""
     return prepared_plans(rows.session).find(rows.recipe) is not None
@@ -138,33 +145,31 @@ def test_steps_over_steps(con: Connection) -> None:
         assert sorted((r["x"], r["y"]) for r in found.arrow.to_pylist()) == wanted
 
 
-def test_other_settings_are_another_plan(con: Connection) -> None:
-    """A time zone is read when a query is planned."""
-    text = "SELECT CAST(instant AS STRING) AS t FROM {a}"
+@pytest.mark.parametrize(
+    ("text", "name", "by_value"),
+    [
+        (
+            "SELECT CAST(instant AS STRING) AS x FROM {a}",
+            "spark.sql.session.timeZone",
+            {"UTC": "2024-01-01 12:00:00", "Asia/Tokyo": "2024-01-01 21:00:00"},
+        ),
+        (
+            "SELECT to_json(struct(k, nullif(k, k) AS v)) AS x FROM {a}",
+            "spark.sql.jsonGenerator.ignoreNullFields",
+            {"false": '{"k":0,"v":null}', "true": '{"k":0}'},
+        ),
+    ],
+    ids=["when a query is planned", "when its rows are computed"],
+)
+def test_other_settings_are_another_plan(
+    con: Connection, text: str, name: str, by_value: dict[str, str]
+) -> None:
+    """Whenever Spark reads the setting, at first and with a kept plan."""
     rows = local(con, ROWS.format(first=0, end=1))
-
-    def now() -> list[object]:
-        found = query(con, text, {"a": rows}).collect()
-        assert isinstance(found, LocalRows)
-        return found.arrow.column("t").to_pylist()
-
-    assert [now() for _ in range(3)] == [["2024-01-01 12:00:00"]] * 3
-    with setting(con.spark, "spark.sql.session.timeZone", "Asia/Tokyo"):
-        assert [now() for _ in range(3)] == [["2024-01-01 21:00:00"]] * 3
-    assert now() == ["2024-01-01 12:00:00"]
-
-
-def test_tasks_have_the_settings(con: Connection) -> None:
-    """Also those that are read when rows are computed, at first and with a kept plan."""
-    text = "SELECT to_json(struct(k, nullif(k, k) AS v)) AS j FROM {a}"
-    rows = local(con, ROWS.format(first=0, end=1))
-    name = "spark.sql.jsonGenerator.ignoreNullFields"
-    for value, wanted in (("false", '{"k":0,"v":null}'), ("true", '{"k":0}')):
+    for value, wanted in (*by_value.items(), next(iter(by_value.items()))):
         with setting(con.spark, name, value):
             for _ in range(3):
-                found = query(con, text, {"a": rows}).collect()
-                assert isinstance(found, LocalRows)
-                assert found.arrow.column("j").to_pylist() == [wanted]
+                assert computed(con, text, {"a": rows}).arrow.column("x").to_pylist() == [wanted]
 
 
 def test_a_plan_that_failed_is_made_anew(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,14 +303,12 @@ def test_more_rows_of_many(con: Connection) -> None:
     """What is made of many rows may be as many bytes in more rows, or few wide ones."""
     many = local_of_arrow(con, FEW.rows + 1)
     for _ in range(3):
-        copied = query(con, "SELECT k, string(k) AS s FROM {a}", {"a": many}).collect()
-        assert isinstance(copied, LocalRows)
+        copied = computed(con, "SELECT k, string(k) AS s FROM {a}", {"a": many})
         assert copied.row_count == FEW.rows + 1
     width = NARROW.row_bytes + 1
     for _ in range(3):
         text = f"SELECT k, repeat('x', {width}) AS s FROM {{a}}"
-        found = query(con, f"{text} WHERE k < 3", {"a": many}).collect()
-        assert isinstance(found, LocalRows)
+        found = computed(con, f"{text} WHERE k < 3", {"a": many})
         assert found.arrow.column("s").to_pylist() == ["x" * width] * 3
     assert isinstance(query(con, text, {"a": many}).collect(), Declined)
     twice = "SELECT k, explode(sequence(1, 20)) AS n FROM {a}"
