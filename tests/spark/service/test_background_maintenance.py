@@ -9,13 +9,14 @@ from ctsql.api import Connection, connect as open_connection
 from ctsql.runtime.delta import transaction as delta_transaction
 from ctsql.runtime.delta.files import compact
 from ctsql.runtime.delta.stores.locks import try_folder_lock
+from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.maintenance.compaction import ROUTINE, THOROUGH, Limits, choose
 from ctsql.runtime.service import background_maintenance
 from ctsql.runtime.service.background_maintenance import MAINTENANCE_LOCK
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER
-from tests.helpers.opened import engine_of
+from tests.helpers.opened import engine_of, table_of
 from tests.helpers.table_folder import check_written_once, folder, log, orphans
 from tests.scenarios.runner import assert_rows
 
@@ -111,16 +112,20 @@ def test_who_maintains(
     assert _compactions(con, "latest") == 1
 
 
-def test_a_compaction_that_loses_leaves_nothing(
-    con: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A sink deletes rows of a chosen file first: the sink's commit stands, ours is gone."""
+def _three_files(con: Connection) -> DeltaTable:
+    """The table of an upsert that has written three times."""
     con.execute("CREATE TABLE t (k INT, v INT)")
     con.execute(UPSERT)
     for k in range(3):
         con.execute(f"INSERT INTO t VALUES ({k}, 1); SELECT * FROM latest")
-    engine = engine_of(con)
-    table = engine.relations.table(next(i for i in engine.catalog if i.name.name == "latest"))
+    return table_of(con, "latest")
+
+
+def test_a_compaction_that_loses_leaves_nothing(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sink deletes rows of a chosen file first: the sink's commit stands, ours is gone."""
+    table = _three_files(con)
     commit = delta_transaction.OptimisticTransaction.commit_rewrites
 
     def late(txn: delta_transaction.OptimisticTransaction) -> int:
@@ -129,7 +134,7 @@ def test_a_compaction_that_loses_leaves_nothing(
         return commit(txn)
 
     monkeypatch.setattr(delta_transaction.OptimisticTransaction, "commit_rewrites", late)
-    with active(engine.session):
+    with active(engine_of(con).session):
         assert compact(table, lambda files: choose(files, THOROUGH)) is None
         rows = [(0, 1), (1, 7), (2, 1)]
         assert_rows(con.execute("SELECT * FROM latest").fetchall(), rows, "latest")
@@ -145,12 +150,7 @@ def test_a_sink_that_loses_to_a_compaction_tries_again(
     con: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The files it was about to mark are gone: it computes the same T anew, once."""
-    con.execute("CREATE TABLE t (k INT, v INT)")
-    con.execute(UPSERT)
-    for k in range(3):
-        con.execute(f"INSERT INTO t VALUES ({k}, 1); SELECT * FROM latest")
-    engine = engine_of(con)
-    table = engine.relations.table(next(i for i in engine.catalog if i.name.name == "latest"))
+    table = _three_files(con)
     commit = delta_transaction.OptimisticTransaction.commit
     compactions = []
 
