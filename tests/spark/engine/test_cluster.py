@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -111,34 +110,20 @@ def _ctsql(
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def _assert_written_once(con: Connection, *names: str) -> None:
-    """In each output every T was written once, and no file is left over."""
-    for name in names:
-        table = folder(con, name)
-        check_written_once(table)
-        assert not orphans(table)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A master and two workers."""
-    with Cluster(tmp_path / "cluster") as started:
-        yield started
-
-
 @pytest.mark.slow
 def test_standalone(
-    environment: dict[str, str], warehouse: Path, con: Connection, cluster: Cluster
+    environment: dict[str, str], warehouse: Path, con: Connection, tmp_path: Path
 ) -> None:
     """By ``--master``, then after a restart by a caller's session, then by ``--master`` again."""
-    _ctsql(environment, warehouse, cluster.master, CREATE)
-    given = [cluster.master, str(warehouse), GO_ON]
-    subprocess.run(
-        [sys.executable, "-c", EMBEDDED, *given], check=True, timeout=SECONDS_MAX, env=environment
-    )
-    (counted,) = _ctsql(environment, warehouse, cluster.master, MANY)[-1:]
-    assert counted == {"count(1)": 15000}
-    assert cluster.executors_seen() == 2
+    with Cluster(tmp_path / "cluster") as cluster:
+        _ctsql(environment, warehouse, cluster.master, CREATE)
+        program = [sys.executable, "-c", EMBEDDED, cluster.master, str(warehouse), GO_ON]
+        subprocess.run(program, check=True, timeout=SECONDS_MAX, env=environment)
+        (counted,) = _ctsql(environment, warehouse, cluster.master, MANY)[-1:]
+        assert counted == {"count(1)": 15000}
+        assert cluster.executors_seen() == 2
     for name, rows in AFTER_ALL.items():
         assert_rows(con.execute(f"SELECT * FROM {name}").fetchall(), rows, name)
-    _assert_written_once(con, "upsert", "anomalies", "audit_log")
+    for name in ("upsert", "anomalies", "audit_log"):
+        check_written_once(folder(con, name))
+        assert not orphans(folder(con, name))
