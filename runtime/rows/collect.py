@@ -28,7 +28,6 @@ from ctsql.runtime.spark.internals.held_rows import (
     JvmRows,
     arrow_batches,
     arrow_of_rows,
-    collect_in_jvm,
     columns_of,
     execute,
     frame_of_stream,
@@ -44,14 +43,6 @@ def all_as_arrow(frame: DataFrame) -> pa.Table:
     target = arrow_schema(frame.schema, unique_fields=True)
     batches = arrow_batches(frame)
     return _with_types(pa.Table.from_batches(batches), target)
-
-
-@or_else(all_as_arrow, HELD_ROWS)
-def collect_arrow(rows: DataFrame) -> pa.Table:
-    """The rows, computed now; without a job if the driver's JVM holds them."""
-    with translate_spark_errors():
-        held = collect_in_jvm(rows)
-        return arrow_of(rows.sparkSession, held.rows, held.output, rows.schema)
 
 
 @or_else(lambda session, rows, output, _: all_as_arrow(frame_over(session, rows, output)))

@@ -19,12 +19,13 @@ from ctsql.runtime.rows.collect import (
     FEW,
     NARROW,
     Bounds,
+    all_as_arrow,
     arrow_of,
     as_spark_has_it,
     at_hand,
-    collect_arrow,
     hold,
 )
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.held_rows import (
     HELD_ROWS,
     JvmRows,
@@ -201,14 +202,15 @@ class LocalRows(RowSet):
     @cached_property
     def arrow(self) -> pa.Table:
         """The rows for this process."""
-        in_jvm: JvmRows | None = self.__dict__.get("in_jvm")
-        if in_jvm is None:
-            table = collect_arrow(self.plain_frame)
-        elif in_jvm.arrow is not None:
-            table = in_jvm.arrow
-        else:
-            table = arrow_of(self.session, in_jvm.rows, in_jvm.output, self.schema)
-        return as_spark_has_it(table, self.schema)
+        return as_spark_has_it(self._as_arrow(), self.schema)
+
+    @or_else(lambda self: all_as_arrow(self.plain_frame), HELD_ROWS)
+    def _as_arrow(self) -> pa.Table:
+        with translate_spark_errors():
+            in_jvm = self.in_jvm
+        if in_jvm.arrow is not None:
+            return in_jvm.arrow
+        return arrow_of(self.session, in_jvm.rows, in_jvm.output, self.schema)
 
     @cached_property
     def plain_frame(self) -> DataFrame:

@@ -1,8 +1,8 @@
 """Reads a Delta table's log and the state that it records, over a store of files; needs no JVM.
 
 The state of a version is in its checksum file. Without one it is rolled forward from the newest
-state that was read, or from the newest checksum file or checkpoint before it, as are the live
-files. An unreadable checkpoint is skipped for an older one, as in Delta.
+state that was read, or from the newest checkpoint before it, as are the live files. An unreadable
+checkpoint is skipped for an older one, as in Delta.
 
 Source: the Delta protocol, "Delta Log Entries", "Checkpoints", "Version Checksum File", "Change
     Metadata", "Transaction Identifiers", "Domain Metadata", "Protocol Evolution".
@@ -117,9 +117,7 @@ class Snapshot:
 BYTES_SETTING = "CTSQL_LOG_CACHE_MB"
 MB_DEFAULT = 64
 _COMMIT_SUFFIX = ".json"
-_CHECKSUM_SUFFIX = ".crc"
 ROLLED_MAX = 200  # the most commits to roll a state forward instead of reading a newer one
-CHECKSUMS_TRIED_MAX = 3  # a writer whose newest checksum files lack a field omits it in all
 _STATE = ("table", "protocol", "transactions", "domains")
 
 T = TypeVar("T")
@@ -222,24 +220,18 @@ class LogFiles:
         in_checksum: Callable[[dict[str, Any]], T | None],
         in_checkpoint: Callable[[LogStore, Sequence[str]], T],
     ) -> tuple[int, T | None]:
-        """The newest version whose checksum file or checkpoint has a part of the state, and it."""
+        """A part of the state from the checksum file or an older checkpoint, and its version."""
         found = in_checksum(self.checksum(version))
         if found is not None:
             return version, found
         names = self._names_behind(version)
         checkpoints = complete_checkpoints(names)
-        checksums = _versions(names, _CHECKSUM_SUFFIX) - {version}
-        tried = set(sorted(v for v in checksums if v < version)[-CHECKSUMS_TRIED_MAX:])
         damage: Exception | None = None
-        for base in sorted({*tried, *(v for v in checkpoints if v <= version)}, reverse=True):
-            found = in_checksum(self.checksum(base)) if base in tried else None
-            if found is not None:
-                return base, found
-            if base in checkpoints:
-                try:
-                    return base, in_checkpoint(self._store, checkpoints[base])
-                except (OSError, ValueError, KeyError) as problem:
-                    damage = damaged_file(f"{self._store.uri}/{checkpoints[base][0]}", str(problem))
+        for base in sorted((v for v in checkpoints if v <= version), reverse=True):
+            try:
+                return base, in_checkpoint(self._store, checkpoints[base])
+            except (OSError, ValueError, KeyError) as problem:
+                damage = damaged_file(f"{self._store.uri}/{checkpoints[base][0]}", str(problem))
         if damage is not None and not self.has(0):
             raise damage
         return -1, None
@@ -317,7 +309,7 @@ class LogFiles:
 
     def checksum(self, version: int) -> dict[str, Any]:
         """The contents of :func:`parse_checksum` for a version; empty without a readable file."""
-        name = f"{version:020d}{_CHECKSUM_SUFFIX}"
+        name = f"{version:020d}.crc"
         try:
             text = self.read_if_there(name) if self._store.exists(name) else None
             return {} if text is None else parse_checksum(text)
@@ -374,13 +366,9 @@ def commit_versions(names: Iterable[str]) -> set[int]:
     >>> commit_versions(["00000000000000000012.json", "00000000000000000012.crc", "12.json"])
     {12}
     """
-    return _versions(names, _COMMIT_SUFFIX)
-
-
-def _versions(names: Iterable[str], suffix: str) -> set[int]:
     # Not by a pattern: a log has thousands of files.
-    length = 20 + len(suffix)
-    numbers = (n[:20] for n in names if len(n) == length and n.endswith(suffix))
+    length = 20 + len(_COMMIT_SUFFIX)
+    numbers = (n[:20] for n in names if len(n) == length and n.endswith(_COMMIT_SUFFIX))
     return {int(number) for number in numbers if number.isascii() and number.isdigit()}
 
 

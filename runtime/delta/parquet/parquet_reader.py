@@ -99,6 +99,11 @@ class NumberRange:
     after: int
     until: int | None
 
+    @property
+    def names(self) -> list[str]:
+        """The column, as the key columns of a set."""
+        return [self.column]
+
     def meets(self, low: int | None, high: int | None) -> bool:
         """Whether numbers within bounds may be in the range; None for an unknown bound.
 
@@ -109,6 +114,24 @@ class NumberRange:
         is_past = high is not None and high <= self.after
         is_later = low is not None and self.until is not None and low > self.until
         return not is_past and not is_later
+
+    def are_in(self, layout: pa.Schema) -> bool:
+        """Whether a file has the column."""
+        return self.column in layout.names
+
+    def may_be_in(self, group: pq.RowGroupMetaData, layout: "_Layout") -> bool:
+        """Whether a row group may hold a number of the range, by its statistics."""
+        place = layout.places.get(self.column)
+        bounds = None if place is None else group.column(place).statistics
+        return bounds is None or not bounds.has_min_max or self.meets(bounds.min, bounds.max)
+
+    def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> "Numbers":
+        """The numbers of the rows in the range, given their column."""
+        (values,) = columns
+        is_within = pc.greater(values, self.after)
+        if self.until is not None:
+            is_within = pc.and_(is_within, pc.less_equal(values, self.until))
+        return np.flatnonzero(pc.fill_null(is_within, False).to_numpy(zero_copy_only=False))
 
 
 class OnlySpark(Exception):
@@ -279,31 +302,6 @@ class _Keys:
         return numbers
 
 
-class _Range:
-    """A range of whole numbers, with the methods of :class:`_Keys`."""
-
-    def __init__(self, number_range: NumberRange) -> None:
-        self._range = number_range
-        self.names = [number_range.column]
-
-    def are_in(self, layout: pa.Schema) -> bool:
-        return self._range.column in layout.names
-
-    def may_be_in(self, group: pq.RowGroupMetaData, layout: _Layout) -> bool:
-        place = layout.places.get(self._range.column)
-        bounds = None if place is None else group.column(place).statistics
-        if bounds is None or not bounds.has_min_max:
-            return True
-        return self._range.meets(bounds.min, bounds.max)
-
-    def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> Numbers:
-        (values,) = columns
-        is_within = pc.greater(values, self._range.after)
-        if self._range.until is not None:
-            is_within = pc.and_(is_within, pc.less_equal(values, self._range.until))
-        return np.flatnonzero(pc.fill_null(is_within, False).to_numpy(zero_copy_only=False))
-
-
 def _endings(keys: pa.Array) -> npt.NDArray[np.bool_] | None:
     """The low bits of integer keys: they reject most rows in a fifth of the time."""
     if keys.type not in (pa.int32(), pa.int64()):
@@ -374,9 +372,7 @@ class _Search:
     ) -> None:
         self.schema = schema
         self.schema_with_places = pa.schema([*schema, *PLACES_SCHEMA])
-        self._keys = [
-            _Range(one) if isinstance(one, NumberRange) else _Keys(one, schema) for one in keys
-        ]
+        self._keys = [one if isinstance(one, NumberRange) else _Keys(one, schema) for one in keys]
         self._rows_left, self._bytes_left = rows_max, bytes_max
         self._lock = Lock()
 
@@ -403,7 +399,7 @@ class _Search:
             first += count
         return groups
 
-    def _sets(self, layout: _Layout) -> list[_Keys | _Range]:
+    def _sets(self, layout: _Layout) -> list[_Keys | NumberRange]:
         return [one for one in self._keys if one.are_in(layout.schema)]
 
     def rows(self, group: _Group) -> pa.Table:

@@ -107,10 +107,6 @@ def execute(session: SparkSession, plan: Any) -> Any:
 _context = lru_cache(maxsize=16)(java_context)
 
 
-def _jvm_rows(rows: Any, output: Any) -> JvmRows:
-    return JvmRows(typed(object, rows), typed(object, output))
-
-
 def rows_in_jvm(rows: DataFrame) -> JvmRows:
     """The rows of a DataFrame that the driver's JVM holds.
 
@@ -119,20 +115,12 @@ def rows_in_jvm(rows: DataFrame) -> JvmRows:
     query = query_execution(rows)
     plan = query.analyzed()
     if class_name(plan) == "LocalRelation":
-        return _jvm_rows(plan.data(), plan.output())  # as Spark would return them, without a plan
-    with without_code(rows.sparkSession):
-        wrap = _classes(java(rows.sparkSession)).wrap
-        return _jvm_rows(wrap(query.executedPlan().executeCollect()), plan.output())
-
-
-def collect_in_jvm(rows: DataFrame) -> JvmRows:
-    """The rows, computed now; without a job if the driver's JVM holds them.
-
-    No public API keeps rows in the JVM. A fast path: without it, ``toArrow`` runs a job.
-    """
-    query = query_execution(rows)
-    jvm_rows = _classes(java(rows.sparkSession)).wrap(query.executedPlan().executeCollect())
-    return _jvm_rows(jvm_rows, query.analyzed().output())
+        jvm_rows = plan.data()  # as Spark would return them, without a plan
+    else:
+        with without_code(rows.sparkSession):
+            wrap = _classes(java(rows.sparkSession)).wrap
+            jvm_rows = wrap(query.executedPlan().executeCollect())
+    return JvmRows(typed(object, jvm_rows), typed(object, plan.output()))
 
 
 def _frame_by_arrow(session: SparkSession, rows: Any, output: Any) -> DataFrame:

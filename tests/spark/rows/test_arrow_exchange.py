@@ -4,7 +4,8 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import Declined
-from ctsql.runtime.rows.collect import all_as_arrow, at_hand, collect_arrow, collect_bounded
+from ctsql.runtime.rows.collect import all_as_arrow, at_hand, collect_bounded
+from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.job_metrics import Meter
 
 pytestmark = pytest.mark.spark
@@ -28,7 +29,7 @@ def test_there_and_back(con: Connection, rows: int) -> None:
     held = collect_bounded(con.spark.sql(EVERY_TYPE.format(rows=rows)))
     assert not isinstance(held, Declined)
     meter = Meter(con.spark)
-    arrow = collect_arrow(held)
+    arrow = LocalRows.of(held).arrow
     back = at_hand(con.spark, arrow, held.schema)
     assert meter.work().jobs == 0
     assert arrow.num_rows == rows
