@@ -8,13 +8,12 @@ Expected errors of the work (ctsql's, the system's) are raised in the waiting th
 error is raised there as :class:`Defect`.
 """
 
-import asyncio
 import queue
 import signal
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from threading import Thread
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -27,94 +26,60 @@ class Defect(Exception):
     """The work raised an unexpected error, which is the ``__cause__``."""
 
 
-@dataclass(slots=True)
-class Job:
-    """Work given to a thread, and its outcome once ``done``."""
+def result_of(future: "Future[T]") -> T:
+    """Wait for the result of the work, or raise its error.
 
-    work: Callable[[], Any]
-    done: threading.Event = field(default_factory=threading.Event)
-    value: Any = None
-    problem: BaseException | None = None
-
-    def run(self) -> None:
-        """Do the work; an error is kept for the thread that waits."""
-        with self:
-            self.value = self.work()
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, problem: BaseException | None, _trace: object) -> bool:
-        self.problem = problem
-        self.done.set()
-        return True
-
-    def result(self) -> Any:
-        """Wait for the result of the work, or raise its error.
-
+    Raises:
+        Defect: an unexpected error of the work.
         KeyboardInterrupt: Ctrl-C; the work continues.
-        """
-        self.done.wait()
-        if isinstance(self.problem, (Error, OSError)):
-            raise self.problem
-        if self.problem is not None:
-            raise Defect from self.problem
-        return self.value
+    """
+    problem = future.exception()
+    if problem is None or isinstance(problem, (Error, OSError)):
+        return future.result()
+    raise Defect from problem
 
 
 class Worker:
-    """One thread that runs one job after the other, until the process ends."""
+    """One thread that does one work after the other, until the process ends."""
 
     def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[Job] | None = None
+        self._works: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] | None = None
 
-    def submit(self, work: Callable[[], Any]) -> Job:
+    def submit(self, work: Callable[[], T]) -> "Future[T]":
         """Give work to the thread, without waiting."""
-        if self._jobs is None:
-            self._jobs = queue.SimpleQueue()
-            threading.Thread(
-                target=_run_jobs, args=(self._jobs,), name="ctsql-work", daemon=True
-            ).start()
-        job = Job(work)
-        self._jobs.put(job)
-        return job
-
-    async def answer(self, work: Callable[[], T]) -> T:
-        """Run ``work`` in the thread, while the event loop goes on; as :meth:`Job.result` does."""
-        loop, completion = asyncio.get_running_loop(), asyncio.Event()
-
-        def note_end() -> T:
-            try:
-                return work()
-            finally:
-                loop.call_soon_threadsafe(completion.set)
-
-        job = self.submit(note_end)
-        await completion.wait()
-        value: T = job.result()
-        return value
+        if self._works is None:
+            # Not an executor: a process waits for an executor's threads before it ends.
+            self._works = queue.SimpleQueue()
+            Thread(target=_do, args=(self._works,), name="ctsql-work", daemon=True).start()
+        future: Future[T] = Future()
+        self._works.put((future, work))
+        return future
 
     def run(self, work: Callable[[], T], cancel: Callable[[], None]) -> T:
-        """Run ``work`` in the thread and wait for it, as :meth:`Job.result` does.
+        """Run ``work`` in the thread and wait for it, as :func:`result_of` does.
 
         ``cancel`` is called at the first Ctrl-C. Raises KeyboardInterrupt at the second.
         """
-        job = self.submit(work)
-        value: T
+        future = self.submit(work)
         try:
-            value = job.result()
+            return result_of(future)
         except KeyboardInterrupt:
             try:
                 cancel()
-                value = job.result()
+                return result_of(future)
             except KeyboardInterrupt:
-                self._jobs = None  # the thread is left to its work
+                self._works = None  # the thread is left to its work
                 raise
-        return value
 
 
-def _run_jobs(jobs: "queue.SimpleQueue[Job]") -> None:
+def _do(works: "queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]]") -> None:
     while True:
-        jobs.get().run()
+        future, work = works.get()
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work())
+            except BaseException as problem:  # noqa: BLE001 - raised where it is waited for
+                future.set_exception(problem)
 
 
 @contextmanager

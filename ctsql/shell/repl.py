@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
@@ -23,7 +24,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from ctsql.catalog.errors import CtsqlError, Error, misuse
 from ctsql.catalog.locations import location_fault
 from ctsql.catalog.spans import Source
-from ctsql.console.interruptible import Defect, Job, Worker
+from ctsql.console.interruptible import Defect, Worker, result_of
 from ctsql.console.script import OK, PROMPT_NAME, OutputSettings, Runner
 from ctsql.rendering.output_file import OutputFile, check_output, user_path
 from ctsql.shell import commands
@@ -48,12 +49,12 @@ class Starter:
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
         self._worker = Worker()
-        self._job: Job | None = None
+        self._start: Future[object] | None = None
 
     def begin(self) -> None:
         """Start without waiting, unless started or starting."""
-        if self._job is None and not self._connection.started:
-            self._job = self._worker.submit(self._connection.start)
+        if self._start is None and not self._connection.started:
+            self._start = self._worker.submit(self._connection.start)
 
     def wait(self) -> None:
         """Wait until Spark is started; after an error the next call tries again.
@@ -62,14 +63,14 @@ class Starter:
             CtsqlError: it could not be started. KeyboardInterrupt: Ctrl-C; the start continues.
         """
         self.begin()
-        if self._job is None:
+        if self._start is None:
             return
         try:
-            self._job.result()
+            result_of(self._start)
         except (Error, OSError, Defect):
-            self._job = None
+            self._start = None
             raise
-        self._job = None
+        self._start = None
 
 
 class Repl:

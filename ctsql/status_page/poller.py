@@ -76,7 +76,7 @@ class Poller:
 
     async def _in_thread(self, question: Callable[[LogReader], T]) -> T:
         """Ask in the thread; raises what the question raises."""
-        return await self._worker.answer(partial(self._ask, question))
+        return await asyncio.wrap_future(self._worker.submit(partial(self._ask, question)))
 
     # ---- all objects
 
