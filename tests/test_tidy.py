@@ -87,12 +87,13 @@ def _left_for_later(text: str) -> Iterator[str]:
 
 
 def _caught_unnamed(tree: ast.AST) -> Iterator[str]:
-    """What is caught is what is understood; cleaning up and raising again may catch anything."""
+    """What is caught is what is understood; raising it again, here or by a future, is no catching."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler):
             caught = ast.unparse(node.type) if node.type else "everything"
             last = node.body[-1]
             raised_again = isinstance(last, ast.Raise) and last.exc is None
+            raised_again |= ".set_exception(" in ast.unparse(last)
             if not raised_again and caught in ("everything", "Exception", "BaseException"):
                 yield f"line {node.lineno} catches {caught}"
 
