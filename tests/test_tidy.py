@@ -87,7 +87,7 @@ def _left_for_later(text: str) -> Iterator[str]:
 
 
 def _caught_unnamed(tree: ast.AST) -> Iterator[str]:
-    """What is caught is what is understood; raising it again, here or by a future, is no catching."""
+    """What is caught is what is understood; raising it again, or by a future, is no catching."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler):
             caught = ast.unparse(node.type) if node.type else "everything"
