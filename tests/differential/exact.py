@@ -2,7 +2,7 @@
 
 NaN equals NaN and 0.0 differs from -0.0, at any depth; maps are equal whatever the order of their
 entries; a VARIANT is its text with its type. Where a query's result depends on the order of rows
-(MAX of 0.0 and -0.0), the zeros are taken as one.
+(MAX of 0.0 and -0.0, AVG of integers over 2^53), the zeros are taken as one, and ten digits count.
 """
 
 from pyspark.sql import types as T
@@ -14,7 +14,7 @@ def exact(value: str, kind: T.DataType, *, zeros: bool = False, depth: int = 0) 
     """The text of a value, as an SQL expression.
 
     Args:
-        zeros: take -0.0 for 0.0.
+        zeros: take -0.0 for 0.0, and look at ten digits.
     """
     one = f"x{depth}"
 
@@ -23,8 +23,10 @@ def exact(value: str, kind: T.DataType, *, zeros: bool = False, depth: int = 0) 
 
     match kind:
         case T.FloatType() | T.DoubleType():
-            told = f"if({value} = 0, abs({value}), {value})" if zeros else value
-            text = f"CAST({told} AS STRING)"
+            text = f"CAST({value} AS STRING)"
+            if zeros:
+                digits = f"format_string('%.9e', CAST({value} AS DOUBLE))"
+                text = f"CASE WHEN {value} = 0 THEN '0' WHEN {value} IS NOT NULL THEN {digits} END"
         case T.StringType() | T.CharType() | T.VarcharType():
             text = f"concat('s', length({value}), ':', {value})"
         case T.BinaryType():
