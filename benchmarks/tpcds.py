@@ -69,7 +69,7 @@ STEADY = 3  # from this round on the policy has measured
 class Line:
     """One query's rounds: the seconds of each contestant, and the refreshes' strategies."""
 
-    followed: str = ""
+    incremental: str = ""
     took: dict[str, list[float]] = field(default_factory=dict)
     jobs: list[tuple[int, int]] = field(default_factory=list)  # of the refresh, of plain Spark
     how: str = ""
@@ -217,9 +217,9 @@ def made(house: Warehouse, n: int, query: str, ways: list[str]) -> Line:
         house.make(f"q{n}_full", query)
         house.policy = policy
     text = house.con.execute(f"EXPLAIN MATERIALIZED VIEW q{n}").fetchall()
-    (said,) = (str(row[0]) for row in text if str(row[0]).startswith("Followed: "))
+    (said,) = (str(row[0]) for row in text if str(row[0]).startswith("Incremental: "))
     print(f"     Q{n}: {said}", flush=True)
-    return Line(followed=said)
+    return Line(incremental=said)
 
 
 def shown(name: str, line: Line, count: int, is_same: bool) -> None:
@@ -239,8 +239,8 @@ def summed(scale: float, policy: str, lines: dict[int, Line]) -> None:
     wrong = [n for n, line in lines.items() if line.wrong]
     moved = sum(line.moved > 0 for line in lines.values())
     print(f"wrong rows: {listed(wrong)}; {moved} views changed")
-    left = [n for n, line in lines.items() if line.followed.startswith("Followed: no,")]
-    print(f"followed: {len(lines) - len(left)} (bound {FOLLOWED_MIN} of 99), not {listed(left)}")
+    left = [n for n, line in lines.items() if line.incremental.startswith("Incremental: no,")]
+    print(f"incremental: {len(lines) - len(left)} (bound {FOLLOWED_MIN} of 99), not {listed(left)}")
     slow = [n for n, line in lines.items() if line.above(slice(1), FIRST_MAX)]
     print(f"first refresh above {FIRST_MAX} times recomputing: {listed(slow)}")
     later = slice(STEADY - 1, None)
