@@ -207,7 +207,8 @@ class ViewRefresh:
             if refusal is not None:
                 return refusal
             return follow_changes(self.context, query, None, moves, span)
-        why = recompute_why(self.policy, self._sizes(query, moves, at), self.costs)
+        sizes = self._sizes(query, moves, at)
+        why = recompute_why(self.policy, sizes, self.costs)
         if why is not None:
             return Declined(why)
         refusal = query.refusal()
@@ -220,7 +221,7 @@ class ViewRefresh:
         state = self.state.look(query.plan, query)
         self.expiries.look(query)
         state_plan = None if state is None else state[0]
-        full_ms = self.costs.expected_full_ms if self.policy is Policy.AUTO else None
+        full_ms = self.costs.expected_full_ms(sizes) if self.policy is Policy.AUTO else None
 
         def check() -> None:
             if full_ms is not None and took_ms() > full_ms:

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ctsql.runtime.views.refresh_policy import (
+    FEW_ROWS_MAX,
+    NOTICED_MS,
     READING_MS,
     RECOMPUTED_ROWS_MAX,
     SLOWER_MAX,
@@ -43,7 +45,8 @@ def test_the_choice(
     assert recompute_why(policy, Sizes(tables, changes), Costs()) == why
 
 
-SMALL, LARGE, MANY = Sizes((10,), (1,)), Sizes((BIG,), (1,)), Sizes((BIG,), (1,), readings=50)
+SMALL, LARGE, HUGE = (Sizes((rows,), (1,)) for rows in (10, BIG, FEW_ROWS_MAX))
+MANY = Sizes((BIG,), (1,), readings=50)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +61,11 @@ SMALL, LARGE, MANY = Sizes((10,), (1,)), Sizes((BIG,), (1,)), Sizes((BIG,), (1,)
         (LARGE, Costs(full_ms=1000, follow_ms=5000, follows=1), None),  # its plans were made
         (LARGE, Costs(full_ms=1000, follow_ms=9000, follows=2, untried=UNTRIED_MAX), None),
         (LARGE, Costs(follow_ms=9000, follows=2), None),
-        (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=1, follows=2), "TIMED_ONCE"),
-        (LARGE, Costs(full_ms=9000, follow_ms=4499, fulls=1, follows=2), None),
+        (LARGE, Costs(full_ms=8000, follow_ms=2000 + NOTICED_MS, fulls=1, follows=2), "TIMED_ONCE"),
+        (LARGE, Costs(full_ms=8000, follow_ms=1999 + NOTICED_MS, fulls=1, follows=2), None),
+        (HUGE, Costs(full_ms=8000, follow_ms=4000 + NOTICED_MS, fulls=1, follows=2), "TIMED_ONCE"),
+        (HUGE, Costs(full_ms=8000, follow_ms=3999 + NOTICED_MS, fulls=1, follows=2), None),
+        (SMALL, Costs(full_ms=40, follow_ms=400, fulls=1, follows=2), None),
         (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=2, follows=2), None),
         (Sizes((BIG,), (BIG,)), Costs(full_ms=1000, follow_ms=10, follows=2), "LARGE_CHANGE"),
         (MANY, Costs(), None),
@@ -78,23 +84,25 @@ def test_what_was_measured_goes_before_what_is_estimated(
     assert recompute_why(Policy.INCREMENTAL, sizes, costs) is None
 
 
+@pytest.mark.parametrize(("sizes", "slower"), [(HUGE, 1), (LARGE, 2)])
 @given(
     follow_ms=st.integers(100, 100_000),
     full_ms=st.integers(100, 100_000),
     slower_first=st.integers(1, 4),
 )
 def test_no_refresh_costs_much_more_than_the_cheaper_way(
-    follow_ms: int, full_ms: int, slower_first: int
+    sizes: Sizes, slower: int, follow_ms: int, full_ms: int, slower_first: int
 ) -> None:
     """Three times as much at first; from the third on as much, but where recomputing is timed.
 
-    When the view is made its query is new to Spark, so recomputing takes longer than later.
+    When the view is made its query is new to Spark, so recomputing takes longer than later; over
+    few rows most of that time.
     """
-    costs = Costs().after(Strategy.RECOMPUTE, slower_first * full_ms)
+    costs = Costs().after(Strategy.RECOMPUTE, slower * slower_first * full_ms)
     cheaper, spent = min(follow_ms, full_ms), []
     for _ in range(UNTRIED_MAX):
-        budget_ms = costs.expected_full_ms or 0
-        if recompute_why(Policy.AUTO, LARGE, costs) is not None:
+        budget_ms = costs.expected_full_ms(sizes) or 0
+        if recompute_why(Policy.AUTO, sizes, costs) is not None:
             spent.append(full_ms)
             costs = costs.after(Strategy.RECOMPUTE, full_ms)
         elif follow_ms <= budget_ms:
