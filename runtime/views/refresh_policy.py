@@ -5,8 +5,9 @@ docs/views.md lists the ways; each leaves the same rows.
 The inputs are row counts from the tables' logs, and this view's measured times, which have priority
 over estimates (:class:`Costs`; each commit stores them for the next refresh). A refresh that has
 taken as long as a recomputation is stopped and recomputed; its time counts as incremental. One slow
-refresh may be caused by the process's start, so the choice changes after the second. Recomputing is
-measured again after the view's creation. The slower way is retried from time to time: tables grow.
+refresh may be caused by the process's start, so the choice changes after the second, over few rows
+after a much slower first. Recomputing is measured again after the view's creation. The slower way
+is retried from time to time: tables grow.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ NOTICED_MS = 500  # a difference below this is not worth a measurement
 FEW_ROWS_MAX = 500_000
 """With fewer rows in the view's tables, Spark's planning is most of the first computation."""
 FOLLOWED_MIN = 2  # following is tried so often before it is given up
+FAR_SLOWER = 1.5  # over few rows once, if it took more than so many times as long
 UNTRIED_MAX = 20  # after so many refreshes the slower way is tried again
 
 
@@ -207,7 +209,8 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
             if follow_ms is None:
                 return "PLAN_LARGE" if sizes.readings * READING_MS > full_ms else None
             if costs.follows < FOLLOWED_MIN:
-                return None
+                is_few = costs.fulls > 1 and _are_below(sizes.tables, FEW_ROWS_MAX)
+                return "SLOWER_BEFORE" if is_few and follow_ms > FAR_SLOWER * full_ms else None
             if costs.fulls == 1:
                 is_slow = follow_ms >= (costs.expected_full_ms(sizes) or 0) + NOTICED_MS
                 return "TIMED_ONCE" if is_slow else None

@@ -59,6 +59,9 @@ MANY = Sizes((BIG,), (1,), readings=50)
         (SMALL, Costs(full_ms=1000, follow_ms=1201, follows=2), "SLOWER_BEFORE"),
         (LARGE, Costs(full_ms=1000, follow_ms=1201, follows=2), "SLOWER_BEFORE"),
         (LARGE, Costs(full_ms=1000, follow_ms=5000, follows=1), None),  # its plans were made
+        (LARGE, Costs(full_ms=1000, follow_ms=1500, fulls=2, follows=1), None),
+        (LARGE, Costs(full_ms=1000, follow_ms=1501, fulls=2, follows=1), "SLOWER_BEFORE"),
+        (HUGE, Costs(full_ms=1000, follow_ms=1501, fulls=2, follows=1), None),
         (LARGE, Costs(full_ms=1000, follow_ms=9000, follows=2, untried=UNTRIED_MAX), None),
         (LARGE, Costs(follow_ms=9000, follows=2), None),
         (LARGE, Costs(full_ms=8000, follow_ms=2000 + NOTICED_MS, fulls=1, follows=2), "TIMED_ONCE"),
