@@ -157,8 +157,6 @@ class Changes:
         if not version_changes:
             return None
         (version_change,) = version_changes
-        if warehouse.versions.reshape_of(item, version_change).changes_rows:
-            return None  # rows are shown by the present names, which then meant other columns
         if isinstance(item, MaterializedView):
             entries = warehouse.relations.output(item).entries(since=time)
             if is_before_columns(warehouse, item, time - 1, entries):
@@ -170,6 +168,8 @@ class Changes:
             last_write = earlier[-1].upper - 1 if earlier else item.known_from - 1
             if warehouse.schedules.change_times(item, after=last_write, until=time - 1):
                 return None  # the view skipped a T, so this is the change of several
+        elif warehouse.versions.reshape_of(item, version_change).changes_rows:
+            return None  # rows are shown by the present names, which then meant other columns
         return version_change
 
     def _change_rows(self, version_change: VersionChange) -> DataFrame:
