@@ -106,33 +106,28 @@ def _at_the_prompt(place: str) -> str:
     return err.getvalue()
 
 
-def _by_others(place: str) -> list[str]:
-    """What the other ways to open a warehouse say."""
-    return [
-        _by_command("-w", place, "-c", STATEMENT),
-        _by_command("-w", place, "run", "--once"),
-        _by_command("-w", place, "status"),
-        _at_the_prompt(place),
-    ]
-
-
-def test_places_that_are_no_warehouse(tmp_path: Path, con: Connection) -> None:
+@pytest.mark.parametrize("kind", PLACES)
+def test_a_place_that_is_no_warehouse(kind: str, tmp_path: Path, con: Connection) -> None:
     """The condition, the place, and what is there; in Python, on the command line, at a prompt."""
-    for kind, (make, condition, detail) in PLACES.items():
-        around = tmp_path / kind
-        around.mkdir()
-        make(around / "place", con)
-        before, place = tree(around), str(around / "place")
-        told = [_by_python(place, read_only=False)]
+    make, condition, detail = PLACES[kind]
+    (tmp_path / "w").mkdir()
+    place = tmp_path / "w" / "place"
+    make(place, con)
+    before = tree(tmp_path / "w")
+    for said in (
+        _by_python(str(place), read_only=False),
+        _by_command("-w", str(place), "-c", STATEMENT),
+        _at_the_prompt(str(place)),
         # What makes no warehouse says of a place below a file that there is none.
-        told += [] if kind == "below a file" else [_by_python(place, read_only=True)]
-        told += _by_others(place) if kind == "other files" else []
-        for said in told:
-            assert condition in said, (kind, said)
-            assert detail in said.replace("\n", " "), (kind, said)
-            assert "Traceback" not in said
-            assert "\tat " not in said
-        assert tree(around) == before, kind
+        *([] if kind == "below a file" else [_by_command("-w", str(place), "run", "--once")]),
+        *([] if kind == "below a file" else [_by_python(str(place), read_only=True)]),
+        *([] if kind == "below a file" else [_by_command("-w", str(place), "status")]),
+    ):
+        assert condition in said, said
+        assert detail in said.replace("\n", " "), said
+        assert "Traceback" not in said
+        assert "\tat " not in said
+    assert tree(tmp_path / "w") == before
 
 
 @pytest.mark.parametrize(
@@ -146,7 +141,11 @@ def test_places_that_are_no_warehouse(tmp_path: Path, con: Connection) -> None:
 def test_a_store_that_spark_cannot_reach(uri: str, said: str, con: Connection) -> None:
     """What is missing, not the class that was not found."""
     assert con.spark
-    for message in (_by_python(uri, read_only=False), _by_python(uri, read_only=True)):
+    for message in (
+        _by_python(uri, read_only=False),
+        _by_python(uri, read_only=True),
+        _by_command("-w", uri, "-c", STATEMENT),
+    ):
         assert "STORAGE_ERROR" in message
         assert said in message
         assert "\tat " not in message
