@@ -46,6 +46,10 @@ class Process:
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
 
+    def is_running(self) -> bool:
+        """Has it not ended yet?"""
+        return self._process.poll() is None
+
     def finish(self) -> tuple[int, str]:
         """Wait for its end; gives exit status and what it wrote to stderr."""
         _, problems = self._process.communicate(timeout=SECONDS_MAX)

@@ -1,12 +1,13 @@
-"""Compaction by the service, and against a sink that writes the same output."""
+"""Compaction by the service, and in a race with processes that write the same output."""
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
-from ctsql.runtime.delta import transaction as delta_transaction
+from ctsql.runtime.delta import files as delta_maintenance, transaction as delta_transaction
 from ctsql.runtime.delta.files import compact
 from ctsql.runtime.delta.stores.locks import try_folder_lock
 from ctsql.runtime.delta.table import DeltaTable
@@ -17,6 +18,7 @@ from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER
 from tests.helpers.opened import engine_of, table_of
+from tests.helpers.processes import Process
 from tests.helpers.table_folder import check_written_once, folder, log, orphans
 from tests.scenarios.runner import assert_rows
 
@@ -167,3 +169,54 @@ def test_a_sink_that_loses_to_a_compaction_tries_again(
     assert compactions[0].before == 3
     check_written_once(folder(con, "latest"))
     assert not orphans(folder(con, "latest"))
+
+
+@pytest.mark.slow
+def test_compaction_in_a_race(warehouse: Path, connect: Callable[[], Connection]) -> None:
+    """Two processes write and keep an upsert while a third compacts and cleans without pause."""
+    con, batches = connect(), 5
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    con.execute(UPSERT)
+    con.execute("CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS s FROM t GROUP BY k")
+    scripts = []
+    for number in (1, 2):
+        steps = []
+        for batch in range(batches):
+            steps.append(f"INSERT INTO t VALUES ({batch % 3}, {10 * batch + number})")
+            steps += ["SELECT * FROM latest", "SELECT * FROM sums"]
+        scripts.append(steps)
+    processes = [Process(warehouse, steps) for steps in scripts]
+    for process in processes:
+        process.wait_ready()
+    for process in processes:
+        process.go()
+    engine = engine_of(con)
+    compacted = lost = 0
+    with active(engine.session):
+        while any(p.is_running() for p in processes):
+            for name in ("latest", "sums"):
+                item = next(i for i in engine.refresh_catalog() if i.name.name == name)
+                done = compact(engine.relations.table(item), lambda f: choose(f, THOROUGH))
+                compacted += bool(done and done.version)
+                lost += done is None
+            con.execute("MAINTAIN latest")
+    for process in processes:
+        status, problems = process.finish()
+        assert status == 0, problems
+    assert compacted > 1, f"{compacted} compactions, {lost} lost"
+    rows = con.execute("SELECT k, v FROM t").fetchall()
+    assert len(rows) == 2 * batches
+    sums: dict[object, int] = {}
+    for k, v in rows:
+        sums[k] = sums.get(k, 0) + int(str(v))
+    assert_rows(con.execute("SELECT * FROM sums").fetchall(), sums.items(), "sums")
+    latest = con.execute("SELECT * FROM latest").fetchall()
+    assert len(latest) == 3
+    assert set(latest) <= set(rows)
+    for name in ("latest", "sums"):
+        table = folder(con, name)
+        check_written_once(table)
+        assert not orphans(table)
+        replayed = con.spark.read.format("delta").load(str(table)).count()
+        assert replayed == 3
+    assert delta_maintenance.first_logged(engine.timeline.table) == 0
