@@ -115,6 +115,11 @@ class Sizes:
     changes: tuple[int | None, ...]  # in the change of each of these
     readings: int = 0  # places at which the query reads a table
 
+    @property
+    def are_few(self) -> bool:
+        """Whether computing the view is cheap beside planning it."""
+        return _are_below(self.tables, FEW_ROWS_MAX)
+
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -133,7 +138,7 @@ class Costs:
         """
         if self.full_ms is None or self.fulls != 1:
             return self.full_ms
-        return self.full_ms // (4 if _are_below(sizes.tables, FEW_ROWS_MAX) else 2)
+        return self.full_ms // (4 if sizes.are_few else 2)
 
     @staticmethod
     def of(metadata: object) -> "Costs":
@@ -209,8 +214,8 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
             if follow_ms is None:
                 return "PLAN_LARGE" if sizes.readings * READING_MS > full_ms else None
             if costs.follows < FOLLOWED_MIN:
-                is_few = costs.fulls > 1 and _are_below(sizes.tables, FEW_ROWS_MAX)
-                return "SLOWER_BEFORE" if is_few and follow_ms > FAR_SLOWER * full_ms else None
+                is_known = sizes.are_few and costs.fulls > 1
+                return "SLOWER_BEFORE" if is_known and follow_ms > FAR_SLOWER * full_ms else None
             if costs.fulls == 1:
                 is_slow = follow_ms >= (costs.expected_full_ms(sizes) or 0) + NOTICED_MS
                 return "TIMED_ONCE" if is_slow else None
