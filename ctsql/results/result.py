@@ -220,14 +220,24 @@ class Result:
     def to_arrow(self) -> "pa.Table":
         """The whole result as an Arrow table."""
         self._require_rows()
-        if self._frame is not None:
-            from ctsql.runtime.rows.collect import all_as_arrow
+        if self._frame is None:
+            kinds = _arrow_types()
+            if all(kind in kinds for kind in self.types):
+                import pyarrow as pa
 
-            with self._convert():
-                table = all_as_arrow(self._frame)
-            self._rowcount = table.num_rows
-            return table
-        return _arrow_of_rows(self.columns, self.types, self._all_rows())
+                rows = self._all_rows()
+                arrays = [
+                    pa.array([row[at] for row in rows], kinds[kind])
+                    for at, kind in enumerate(self.types)
+                ]
+                return pa.Table.from_arrays(arrays, names=self.columns)
+        from ctsql.runtime.rows.collect import all_as_arrow
+
+        frame = self.to_spark()
+        with self._convert():
+            table = all_as_arrow(frame)
+        self._rowcount = table.num_rows
+        return table
 
     def __repr__(self) -> str:
         """A short description; computes no row."""
@@ -412,11 +422,11 @@ def _unheld_error(what: str) -> CtsqlError:
     return error("DATA_ERROR", message=message, hint="Fetch it as text: CAST(... AS STRING).")
 
 
-def _arrow_of_rows(columns: list[str], types: list[str], rows: list[Row]) -> "pa.Table":
-    """Rows as Arrow; simple types by name, others inferred from the values."""
+def _arrow_types() -> "dict[str, pa.DataType]":
+    """The Arrow types of Spark's simple types, by their names."""
     import pyarrow as pa
 
-    arrow_types = {
+    return {
         "string": pa.string(),
         "boolean": pa.bool_(),
         "tinyint": pa.int8(),
@@ -430,8 +440,3 @@ def _arrow_of_rows(columns: list[str], types: list[str], rows: list[Row]) -> "pa
         "timestamp": pa.timestamp("us", tz="UTC"),
         "timestamp_ntz": pa.timestamp("us"),
     }
-    arrays = [
-        pa.array([row[at] for row in rows], type=arrow_types.get(kind))
-        for at, kind in enumerate(types)
-    ]
-    return pa.Table.from_arrays(arrays, names=columns)

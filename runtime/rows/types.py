@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import decimal_size
 from ctsql.planner.lowering.spark_types import is_padded
 from ctsql.runtime.spark.versions import at_least
@@ -18,10 +19,18 @@ def arrow_schema(schema: T.StructType, *, unique_fields: bool = False) -> pa.Sch
     """The Arrow schema of a schema, instants in UTC.
 
     ``unique_fields``: raise PySpark's error if two fields of a struct have one name.
+
+    Raises:
+        SPARK_ERROR: Arrow lacks a type.
     """
-    return to_arrow_schema(
-        schema, error_on_duplicated_field_names_in_struct=unique_fields, **_TIMEZONE
-    )
+    try:
+        return to_arrow_schema(
+            schema, error_on_duplicated_field_names_in_struct=unique_fields, **_TIMEZONE
+        )
+    except ValueError as problem:  # of array() and map(), whose VOID items are NOT NULL
+        message = f"Arrow cannot hold the rows: {problem}"
+        hint = "Cast array() and map() to a type with items that are not VOID."
+        raise error("SPARK_ERROR", message=message, hint=hint) from problem
 
 
 _INSTANTS = (T.DateType, T.TimestampType, T.TimestampNTZType)
