@@ -43,14 +43,19 @@ def frame_of(session: SparkSession, rows: Any) -> DataFrame:
     indices = [i for i, name in enumerate(table.column_names) if not _INDEX.fullmatch(name)]
     if not indices:
         raise misuse("the rows have no columns")
+    return _in_spark(session, table.select(indices))
+
+
+def _in_spark(session: SparkSession, table: pa.Table) -> DataFrame:
+    """A DataFrame with a table's rows; raises as :func:`frame_of` where Spark lacks a type."""
     try:
-        return session.createDataFrame(with_types_of_spark(table.select(indices)))
+        return session.createDataFrame(with_types_of_spark(table))
     except pa.ArrowException as problem:
         raise error("DATA_ERROR", message=str(problem)[:200]) from problem
     except (PySparkTypeError, ValueError) as problem:  # the second of decimals over 38 digits
-        detail = str(problem).splitlines()[0]
-        message = "Spark has no type for a column"
-        raise misuse(message, detail) from problem
+        types = ", ".join(f"{field.name} {field.type}" for field in table.schema)
+        detail = f"{str(problem).splitlines()[0]}. The rows have: {types:.200}"
+        raise misuse("Spark has no type for a column", detail) from problem
 
 
 def arrow_of(rows: Any) -> pa.Table:
@@ -143,7 +148,7 @@ def rows_for(session: SparkSession, rows: Any, columns: Sequence[Column], table:
         DATA_ERROR: values of one column are of several types.
     """
     if isinstance(rows, list | tuple) or (isinstance(rows, Iterable) and _is_plain(rows)):
-        return session.createDataFrame(_to_arrow(session, list(rows), columns, table))
+        return _in_spark(session, _to_arrow(session, list(rows), columns, table))
     frame = frame_of(session, rows)
     names = _column_names(frame.columns, columns, table)
     return frame.toDF(*names)

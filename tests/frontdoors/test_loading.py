@@ -90,6 +90,7 @@ REFUSED: list[tuple[Any, str, str]] = [
     ([(2**40, "a", 1)], "DATA_ERROR", "overflow"),
     ([(1, "a", 1), (object(), "a", 1)], "DATA_ERROR", "id"),
     (pa.table({"id": [[1]]}), "TYPE_MISMATCH", "id"),
+    ([(1, "a", Decimal("1E-40"))], "INVALID_USAGE", "price decimal256(40, 40)"),
     (pa.table({"id": pa.array([1], pa.duration("ns"))}), "DATA_ERROR", "lose data"),
     (5, "INVALID_USAGE", "int"),
     ("abc", "INVALID_USAGE", "str"),
@@ -253,6 +254,28 @@ def test_results_as_other_things(table: Connection) -> None:
     assert len(result.fetchall()) == 30
     made = table.execute("INSERT INTO t (id) VALUES (1)")
     assert (repr(made), made._repr_html_()) == ("<Result INSERT 0 1>", None)
+
+
+def test_changes_have_the_types_of_the_query(con: Connection) -> None:
+    """As Arrow, a subscription's columns have the types that the query's have."""
+    con.execute(
+        "CREATE TABLE k (a ARRAY<INT>, m MAP<STRING, INT>, d DECIMAL(5, 2), v VARIANT);"
+        "INSERT INTO k VALUES (array(1), map('a', 1), 1.5, parse_json('[1]')),"
+        "  (array(), NULL, 2, NULL)"
+    )
+    query = "SELECT * FROM k ORDER BY d"
+    rows = con.execute(query).to_arrow()
+    changes = con.execute("SUBSCRIBE TO k UP TO NOW").to_arrow().sort_by("d")
+    assert changes.drop_columns(["t", "diff"]).to_pylist() == rows.to_pylist()
+    assert changes.schema.types[2:] == rows.schema.types
+
+
+@pytest.mark.parametrize("query", ["SELECT array() AS a", "SELECT map() AS a"])
+def test_rows_that_arrow_cannot_hold(con: Connection, query: str) -> None:
+    """They can be fetched still."""
+    with pytest.raises(CtsqlError, match="Arrow cannot hold the rows"):
+        con.execute(query).to_arrow()
+    assert len(con.execute(query).fetchall()) == 1
 
 
 def test_polars(con: Connection) -> None:
