@@ -18,9 +18,9 @@ from ctsql.planner.ivm.algebra.nodes import Expr
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.spark_functions import CLOCKS, SCALARS
 from ctsql.planner.ivm.parse.clock_comparisons import read_expiries
-from ctsql.planner.ivm.parse.expressions import conjuncts, texts
+from ctsql.planner.ivm.parse.expressions import conjuncts, texts, unwrapped
 from ctsql.planner.syntax.ast import Edit, SqlText
-from ctsql.planner.syntax.tokens import operators, tokenizer as tk
+from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, tokenise, word_set
 
 _COMBINING = word_set(
@@ -103,7 +103,7 @@ def _lets_go_for_good(delete: lp.Delete) -> bool:
         return False
     clocks = {call.span.start: call for call in where.sql.clocks}
     try:
-        if operators.read(texts(condition)).kind != operators.GROUP:
+        if len(unwrapped(condition)) == len(condition):
             return False
         expiries = [
             expiry
@@ -111,7 +111,7 @@ def _lets_go_for_good(delete: lp.Delete) -> bool:
             if any(token.start in clocks for token in piece)
             for expiry in read_expiries(piece, clocks, lambda value: Expr(tuple(texts(value))))
         ]
-    except (operators.UncertainText, Refusal):
+    except Refusal:
         return False
     return not any(expiry.is_entry for expiry in expiries)
 

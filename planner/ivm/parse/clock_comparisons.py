@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra.nodes import Expiry, Expr
 from ctsql.planner.ivm.algebra.reasons import Refusal
-from ctsql.planner.ivm.parse.expressions import texts
+from ctsql.planner.ivm.parse.expressions import texts, top_words, unwrapped
 from ctsql.planner.syntax.ast import ClockCall, ClockKind
-from ctsql.planner.syntax.tokens import operators
-from ctsql.planner.syntax.tokens.operators import Shape
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.sqlglot_gaps import ends_operand
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "==": "="}
 _EXPIRIES = {
@@ -29,6 +29,15 @@ _EXPIRIES = {
     "=": ((True, False), (False, True)),
 }
 """By comparison operator: (is_entry, is_strict) of each expiry."""
+_PREDICATES = tk.word_set(
+    "= == <> != < <= > >= <=> !< !> AND OR NOT ! IS IN LIKE ILIKE RLIKE REGEXP BETWEEN ESCAPE ->"
+)
+"""What binds looser than arithmetic: one comparison alone needs no rule of precedence."""
+_UNIT = r"(?:NANOSECOND|MICROSECOND|MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|YEAR)S?"
+_VALUE = r"(?:[-+] )?(?:[\d.]+(?:E[-+]?\d+)?|'[^']*'|\"[^\"]*\")"
+_INTERVAL = re.compile(
+    rf"(?i)INTERVAL(?: (?:'[^']*'|\"[^\"]*\")|(?: {_VALUE} {_UNIT}(?: TO {_UNIT})?)+)"
+)
 _WITHOUT_LENGTH = re.compile(r"(?i)mon|quarter|year|yr|decade|century|centuries|millenni")
 _DAYS_ADDED = {"DATE_ADD": "+", "DATE_SUB": "-"}
 
@@ -77,21 +86,17 @@ class _Reader:
         self.tokens, self.clocks, self.build = tokens, clocks, build
 
     def condition(self) -> tuple[Expiry, ...]:
-        try:
-            shape = operators.read(texts(self.tokens))
-        except operators.UncertainText as cause:
-            raise self.refused() from cause
-        shape = shape.bare
-        if shape.kind in _FLIPPED:
-            left, right = shape.inside
-            return self.compared(left, shape.kind, right)
-        if shape.kind == "BETWEEN":
-            value, lower, upper = shape.inside
-            if self.tokens[value.stop].upper == "BETWEEN":
+        tokens = unwrapped(self.tokens)
+        marks = [(index, word) for index, word in top_words(tokens) if word in _PREDICATES]
+        match marks:
+            case [(at, operator)] if operator in _FLIPPED:
+                return self.compared(tokens[:at], operator, tokens[at + 1 :])
+            case [(at, "BETWEEN"), (end, "AND")]:
+                value, lower, upper = tokens[:at], tokens[at + 1 : end], tokens[end + 1 :]
                 return (*self.compared(value, ">=", lower), *self.compared(value, "<=", upper))
         raise self.refused()
 
-    def compared(self, left: Shape, operator: str, right: Shape) -> tuple[Expiry, ...]:
+    def compared(self, left: Tokens, operator: str, right: Tokens) -> tuple[Expiry, ...]:
         """``left operator right``; no expiry if neither reads the clock."""
         reads = [self.reads_clock(left), self.reads_clock(right)]
         if reads == [False, False]:
@@ -101,7 +106,7 @@ class _Reader:
         if reads == [True, False]:
             left, right, operator = right, left, _FLIPPED[operator]
         bound = self.read_bound(right)
-        value = self.build(self.tokens[left.start : left.stop])
+        value = self.build(left)
         return tuple(
             Expiry(
                 value=value,
@@ -114,43 +119,49 @@ class _Reader:
             for is_entry, is_strict in _EXPIRIES["=" if operator == "==" else operator]
         )
 
-    def read_bound(self, shape: Shape) -> _Bound:
+    def read_bound(self, tokens: Tokens) -> _Bound:
         """``now()``, ``now() - INTERVAL 1 DAY``, ``current_date() - 7`` and their like."""
-        shape = shape.bare
-        tokens = self.tokens[shape.start : shape.stop]
-        call = self.clocks.get(tokens[0].start)
+        tokens = unwrapped(tokens)
+        call = self.clocks.get(tokens[0].start) if tokens else None
         if call is not None and tokens[-1].stop == call.span.stop:
             if call.kind is ClockKind.UNIX:
                 raise self.refused()
             return _Bound(call.kind is ClockKind.DATE)
-        if shape.kind in ("+", "-") and len(shape.inside) == 2:
-            left, right = shape.inside
-            if shape.kind == "+" and self.reads_clock(right):
+        sums = [(i, word) for i, word in top_words(tokens) if word in ("+", "-")]
+        # A sign after INTERVAL or an operator belongs to the number.
+        for at, sign in reversed([(i, word) for i, word in sums if _ends_value(tokens[:i])]):
+            left, right = tokens[:at], tokens[at + 1 :]
+            if sign == "+" and self.reads_clock(right):
                 left, right = right, left
             below = self.read_bound(left)
-            length = (shape.kind, self.length(right, below))
-            return _Bound(below.is_day, (*below.lengths, length))
-        if tokens[0].upper in _DAYS_ADDED and len(shape.inside) == 2:
-            below = self.read_bound(shape.inside[0])
-            if below.is_day:
-                days = self.length(shape.inside[1], below, is_number=True)
-                return _Bound(True, (*below.lengths, (_DAYS_ADDED[tokens[0].upper], days)))
+            return _Bound(below.is_day, (*below.lengths, (sign, self.length(right, below))))
+        if tk.upper_at(tokens, 0) in _DAYS_ADDED and tk.upper_at(tokens, 1) == "(":
+            arguments = tk.cut_at_commas(tokens[2:-1])
+            if tk.closing(tokens, 1) == len(tokens) - 1 and len(arguments) == 2:
+                below = self.read_bound(arguments[0])
+                if below.is_day:
+                    days = self.length(arguments[1], below, is_number=True)
+                    return _Bound(True, (*below.lengths, (_DAYS_ADDED[tokens[0].upper], days)))
         raise self.refused()
 
-    def length(self, shape: Shape, of: _Bound, *, is_number: bool = False) -> tuple[str, ...]:
+    def length(self, tokens: Tokens, of: _Bound, *, is_number: bool = False) -> tuple[str, ...]:
         """A constant length of time, as text; a number means days."""
-        pieces = texts(self.tokens[shape.start : shape.stop])
+        pieces = tuple(texts(tokens))
         text = " ".join(pieces)
         if of.is_day and re.fullmatch(r"-? ?\d+", text):
             return ("make_dt_interval", "(", *pieces, ")")
-        is_interval = pieces[0].upper() == "INTERVAL" and not shape.kind
-        if is_number or not is_interval or _WITHOUT_LENGTH.search(text):
+        if is_number or not _INTERVAL.fullmatch(text) or _WITHOUT_LENGTH.search(text):
             raise self.refused()
-        return tuple(pieces)
+        return pieces
 
-    def reads_clock(self, shape: Shape) -> bool:
-        return any(t.start in self.clocks for t in self.tokens[shape.start : shape.stop])
+    def reads_clock(self, tokens: Tokens) -> bool:
+        return any(t.start in self.clocks for t in tokens)
 
     def refused(self) -> Refusal:
         call = next(self.clocks[t.start] for t in self.tokens if t.start in self.clocks)
         return Refusal("CLOCK_READ", call.span if self.tokens else span_of(self.tokens))
+
+
+def _ends_value(tokens: Tokens) -> bool:
+    last = tokens[-1] if tokens else None
+    return last is not None and (last.kind in (Kind.NUMBER, Kind.STRING) or ends_operand(last))

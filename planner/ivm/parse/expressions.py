@@ -5,7 +5,7 @@ and window functions, and subqueries are found among them.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ from ctsql.planner.ivm.algebra.nodes import Clock, Col, Expr, ExprPart, Node, Su
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.parse.scopes import Scope
 from ctsql.planner.syntax.ast import ClockCall
-from ctsql.planner.syntax.tokens import operators, replaceable_calls, tokenizer as tk
+from ctsql.planner.syntax.tokens import replaceable_calls, tokenizer as tk
 from ctsql.planner.syntax.tokens.rewrite import splice
 from ctsql.planner.syntax.tokens.sqlglot_gaps import type_calls
 from ctsql.planner.syntax.tokens.sqltext import parse_tree
@@ -131,17 +131,10 @@ class Expressions:
         self.subquery = subquery
 
     def build(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
-        """The expression of some tokens, without parentheses around it.
-
-        Refused if Spark might parse the tokens differently.
-        """
+        """The expression of some tokens, without parentheses around it."""
         if not tokens:
             raise Refusal("TEXT_NOT_READ")
-        try:
-            shape = operators.read(texts(tokens)).bare
-        except operators.UncertainText as cause:
-            raise Refusal("TEXT_NOT_READ", span_of(tokens)) from cause
-        return self.build_piece(tokens[shape.start : shape.stop], scope, calls)
+        return self.build_piece(unwrapped(tokens), scope, calls)
 
     def build_piece(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
         """Build a part of an expression, for example the tokens behind a function's name."""
@@ -266,7 +259,7 @@ def _is_field(tokens: Tokens, start: int, stop: int) -> bool:
 
 
 def texts(tokens: Tokens) -> list[str]:
-    """Tokens as :mod:`ctsql.planner.syntax.tokens.operators` reads them."""
+    """Tokens as typed."""
     return [token.span.text for token in tokens]
 
 
@@ -326,21 +319,50 @@ def _check_word(token: Token, before: str) -> None:
         raise Refusal("CLOCK_READ", token.span)
 
 
+def unwrapped(tokens: Tokens) -> Tokens:
+    """An expression without the parentheses around all of it; a query and a struct keep them."""
+    while tk.upper_at(tokens, 0) == "(" and tk.closing(tokens, 0) == len(tokens) - 1 > 1:
+        inside = tokens[1:-1]
+        if inside[0].upper in _QUERY_WORDS or len(tk.cut_at_commas(inside)) > 1:
+            break
+        tokens = inside
+    return tokens
+
+
+def top_words(tokens: Tokens) -> list[tuple[int, str]]:
+    """The words and symbols outside parentheses, brackets and CASE, with their indexes."""
+    found, cases = [], 0
+    for index, token in tk.at_depth_0(tokens, brackets=True):
+        if tk.upper_at(tokens, index - 1) == ".":
+            continue  # a part of a name
+        if token.upper == "CASE":
+            cases += 1
+        elif token.upper == "END" and cases:
+            cases -= 1
+        elif not cases:
+            found.append((index, token.upper))
+    return found
+
+
 def conjuncts(tokens: Tokens) -> list[Tokens]:
     """The operands of AND at the top of a condition; the condition itself if there is none."""
-    try:
-        shape = operators.read(texts(tokens))
-    except operators.UncertainText:
+    tokens = unwrapped(tokens)
+    words = top_words(tokens)
+    pieces, begin, betweens = [], 0, 0
+    for index, word in words:
+        betweens += word == "BETWEEN"
+        if word != "AND":
+            continue
+        if betweens:
+            betweens -= 1
+            continue
+        pieces.append(tokens[begin:index])
+        begin = index + 1
+    pieces.append(tokens[begin:])
+    # An empty piece: a keyword is a name.
+    if len(pieces) == 1 or not all(pieces) or any(word == "OR" for _, word in words):
         return [tokens]
-    return [tokens[piece.start : piece.stop] for piece in _conjuncts(shape)]
-
-
-def _conjuncts(shape: operators.Shape) -> Iterator[operators.Shape]:
-    if shape.kind in (operators.AND, operators.GROUP):
-        for inner in shape.inside:
-            yield from _conjuncts(inner)
-    else:
-        yield shape
+    return [conjunct for piece in pieces for conjunct in conjuncts(piece)]
 
 
 def is_constant(expr: Expr) -> bool:

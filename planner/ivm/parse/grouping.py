@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, ExprPart
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import columns_in, substitute
-from ctsql.planner.syntax.tokens import operators, tokenizer as tk
+from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 _SETS_MAX = 4096  # CUBE of 12 columns, which is also Spark's own bound
@@ -150,33 +150,68 @@ class KeyRewriter:
         """The expression over the keys; None if it needs other columns."""
         parts = expr.parts
         for key, col in self.longer:
-            parts = _replace_key(parts, key.parts, col)
+            parts = replace_key(parts, key.parts, col)
         new_expr: Expr = substitute(replace(expr, parts=parts), self.columns)
         return None if columns_in(new_expr) & self.rows else new_expr
 
 
-def _replace_key(
+def replace_key(
     parts: tuple[ExprPart, ...], key: tuple[ExprPart, ...], col: Col
 ) -> tuple[ExprPart, ...]:
-    """The parts with a column in place of each operand that is the key; refuses uncertain ones."""
-    size = len(key)
-    starts = [i for i in range(len(parts) - size + 1) if all(map(_same, parts[i : i + size], key))]
-    if not starts:
-        return parts
-    try:
-        operands = {(s.start, s.stop) for s in operators.read(parts).descend()}
-    except operators.UncertainText as cause:
-        raise Refusal("TEXT_NOT_READ") from cause
+    """The parts with a column in place of each operand that is the key."""
+    size, level = len(key), _level_of(key)
     new_parts: list[ExprPart] = []
     index = 0
     while index < len(parts):
-        if index in starts and (index, index + size) in operands:
+        behind = index + size
+        if (
+            all(map(_same, parts[index:behind], key))
+            and behind <= len(parts)
+            and (not index or _level(parts[index - 1]) < level)
+            and (behind == len(parts) or _level(parts[behind]) <= level)
+        ):
             new_parts.append(col)
-            index += size
+            index = behind
         else:
             new_parts.append(parts[index])
             index += 1
     return tuple(new_parts)
+
+
+_LEVELS = {
+    word: level
+    for level, words in enumerate(
+        (
+            "AND OR NOT ! BETWEEN ->",
+            "= == <> != < <= > >= <=> !< !> IS IN LIKE ILIKE RLIKE REGEXP ESCAPE",
+            *("|", "^", "&", "<< >> >>>", "+ - ||", "* / % DIV"),
+            ". [ :: : COLLATE",
+        )
+    )
+    for word in words.split()
+}
+"""Operators, those that bind loosest first; equal ones bind from left to right.
+
+Source: valueExpression in Spark's SqlBaseParser.g4. A sign is taken for the operator; the plan of a
+text that binds otherwise is another one to Spark (ROUND_TRIP).
+"""
+_TIGHTEST = max(_LEVELS.values())
+
+
+def _level(part: ExprPart) -> int:
+    """How tightly an operator binds; -1 for any other part."""
+    return _LEVELS.get(part.upper(), -1) if isinstance(part, str) else -1
+
+
+def _level_of(key: tuple[ExprPart, ...]) -> int:
+    """The level of the loosest operator outside parentheses."""
+    depth, level = 0, _TIGHTEST
+    for part in key:
+        word = part.upper() if isinstance(part, str) else ""
+        depth += (word in ("(", "[", "CASE")) - (word in (")", "]", "END"))
+        if not depth and word in _LEVELS:
+            level = min(level, _LEVELS[word])
+    return level
 
 
 def _same(a: ExprPart, b: ExprPart) -> bool:

@@ -7,14 +7,12 @@ Postgres names of types. They are found by tokens, because a parser could misrea
 import dataclasses
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 
 from ctsql.catalog.names import backtick
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ClockCall, ClockKind, Edit, FunctionRef, SqlText
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.operators import PieceReader, UncertainText
 from ctsql.planner.syntax.tokens.sqlglot_gaps import ends_operand
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of, tokenise, word_set
 
@@ -114,12 +112,24 @@ def type_edits(tokens: Tokens) -> tuple[Edit, ...]:
             begin = max((i + 1 for i, t in inside if t.upper == "AS"), default=stop)
             new_edits = spark_types(tokens[begin:stop])
         elif token.upper in ("::", "?::"):
-            reader = PieceReader([t.span.text for t in tokens[index + 1 :]])
-            with suppress(UncertainText):
-                reader.type()
-            new_edits = spark_types(tokens[index + 1 : index + 1 + reader.at])
+            new_edits = spark_types(tokens[index + 1 : _type_stop(tokens, index + 1)])
         edits.update((edit.span.start, edit) for edit in new_edits)
     return tuple(edits[start] for start in sorted(edits))
+
+
+def _type_stop(tokens: Tokens, start: int) -> int:
+    """Where the type ends that begins at an index."""
+    behind = tk.upper_at(tokens, start + 1)
+    if behind == "(":
+        return tk.closing(tokens, start + 1) + 1
+    if behind == "<" and tokens[start].upper in tk.GENERIC_TYPES:
+        depth = 0
+        for index in range(start + 1, len(tokens)):
+            symbol = tokens[index].upper
+            depth += {"<": 1, ">": -1, ">>": -2, ">>>": -3}.get(symbol, 0)
+            if depth <= 0:
+                return index + 1
+    return start + 1 + (behind == "PRECISION")
 
 
 def spark_types(tokens: Tokens) -> list[Edit]:

@@ -8,10 +8,7 @@ import pytest
 
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import TableUse, name_by
-from ctsql.planner.ivm.algebra.nodes import Expr
 from ctsql.planner.ivm.explain import explain
-from ctsql.planner.ivm.sql.spark import Printer
-from ctsql.planner.syntax.tokens.operators import read
 from tests.differential.plans_on_duckdb import Duck, View, connect_plainly, planned
 
 TABLES = {
@@ -214,18 +211,6 @@ def play(duck: Duck, number: int) -> list[str]:
     for statement in CHANGES[number]:
         duck.connection.execute(statement)
     return [table for table in TABLES if duck.finish(table)]
-
-
-@pytest.fixture(autouse=True)
-def _only_what_spark_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DuckDB reads more than Spark: what is printed must be an expression by Spark's grammar."""
-    printed = Printer.expr
-
-    def checked(printer: Printer, expr: Expr) -> str:
-        read(expr.parts)
-        return printed(printer, expr)
-
-    monkeypatch.setattr(Printer, "expr", checked)
 
 
 def _plan(name: str) -> View:
