@@ -84,10 +84,10 @@ class PlanRunner:
                 assert self.state_rows is not None  # they are found before their readers run
                 return self.state_rows
 
-    def keep(self, rows: RowSet) -> RowSet:
-        """Rows that are computed now if they are few, else on their first use."""
+    def keep(self, rows: RowSet, *, many: bool = False) -> RowSet:
+        """Rows that are computed once, now if they are few; ``many``: more are expected."""
         self._check()
-        return rows.keep(self._stack, many=self.relations.has_many)
+        return rows.keep(self._stack, many=many or self.relations.has_many)
 
     def keep_step(self, name: str) -> RowSet:
         """The rows of a step, kept from now on."""

@@ -24,6 +24,7 @@ from ctsql.runtime.views.outcomes import Due, StagedDiff
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
+    REASONS_BY_GROUPS,
     REASONS_THAT_FILL_STATE,
     Costs,
     Policy,
@@ -36,9 +37,9 @@ from ctsql.runtime.views.side_table import DAMAGED, EXPIRIES, STATE, Pointer, Si
 from ctsql.runtime.views.state_table import groups_max, is_to_build
 from ctsql.runtime.views.strategies import follow
 from ctsql.runtime.views.strategies.recompute import recompute
-from ctsql.runtime.views.strategies.state_table import NOT_EXACT
+from ctsql.runtime.views.strategies.state_table import NOT_EXACT, fill_and_stage
 from ctsql.runtime.views.table_deltas import TableMove, WindowSpan, find_move, opened, stored_as_of
-from ctsql.runtime.warehouse.replaced_views import is_by_another
+from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_by_another, is_redefined
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -115,7 +116,8 @@ class ViewRefresh:
         if outcome.reason == "TEXTS_FAILED" and self.state.is_used:
             self.state.refuse(outcome.reason)
         started_at = clock()
-        recompute(self.context)
+        if not self._recompute_by_groups(outcome.reason):
+            recompute(self.context)
         return RefreshOutcome(
             strategy=Strategy.RECOMPUTE,
             why=outcome.reason,
@@ -130,35 +132,63 @@ class ViewRefresh:
         if self.state.is_refused and not retry:
             self.state.leave_unchanged()  # a refusal is kept
             return
-        is_kept = outcome.strategy in (Strategy.NO_CHANGE, Strategy.LEAVING)
-        if self.policy is Policy.FULL or is_kept:
+        if outcome.strategy in (Strategy.NO_CHANGE, Strategy.LEAVING):
             return
-        if outcome.strategy is Strategy.RECOMPUTE and outcome.why not in REASONS_THAT_FILL_STATE:
+        is_recomputed = outcome.strategy is Strategy.RECOMPUTE
+        if is_recomputed and outcome.why not in REASONS_THAT_FILL_STATE:
             return
+        costs = self.costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
+        found = self._state_to_fill(costs if is_recomputed else None, retry=retry)
+        if found is not None:
+            _make_or_refuse(self.state, partial(fill_state, self.context, *found))
+
+    def _recompute_by_groups(self, reason: str) -> bool:
+        """Compute the view from the groups of a state table that is to be filled, if there is one.
+
+        The tables are read once for both.
+        """
+        found = self._state_to_fill(self.costs) if reason in REASONS_BY_GROUPS else None
+        if found is None or found[0].leaving is not None:
+            return False
+        if awaits_columns(self.warehouse, self.item) or is_redefined(self.warehouse, self.item):
+            return False
+        try:
+            is_staged = fill_state(self.context, *found, stages_view=True) is None
+        except (DataError, StatementError, EnvironmentProblem) as problem:
+            _failure(problem)
+            is_staged = False  # the query itself reports the error
+        if not is_staged or not self.state.is_filled:
+            self.context.staging.discard()
+            self.state.discard()
+            return False
+        return True
+
+    def _state_to_fill(
+        self, costs: Costs | None, *, retry: bool = False
+    ) -> tuple[PreparedQuery, StatePlan, int] | None:
+        """The query, its state table and the T of the groups, if the state table is to be filled.
+
+        Args:
+            costs: with these the next refresh must be likely to follow; None: it is. retry: ignore
+                an earlier refusal.
+        """
         at = self.warehouse.schedules.shown_at(self.item, self.time)
-        if at is None:
-            return
+        if self.policy is Policy.FULL or at is None:
+            return None
         query = prepared(self.warehouse, self.item, at)
         plan = query.plan_or_reason
-        if not isinstance(plan, ChangePlan):
-            return
-        state = self.state.look(plan, query)
+        state = self.state.look(plan, query) if isinstance(plan, ChangePlan) else None
         if state is None or self.state.did or self.state.next_pointer is not None:
-            return
-        if not is_to_build(
-            state[1], self.state.pointer, rows_went=self.state.rows_went, retry=retry
-        ):
-            return
-        if outcome.strategy is Strategy.RECOMPUTE and not self._is_followed_next(
-            outcome, query, at
-        ):
-            return
-        if self.context.is_strict_arithmetic():
-            _make_or_refuse(self.state, partial(fill_state, self.context, query, state[0], at))
+            return None
+        rows_went = self.state.rows_went
+        if not is_to_build(state[1], self.state.pointer, rows_went=rows_went, retry=retry):
+            return None
+        if costs is not None and not self._is_followed_next(costs, query, at):
+            return None
+        return (query, state[0], at) if self.context.is_strict_arithmetic() else None
 
-    def _is_followed_next(self, outcome: RefreshOutcome, query: PreparedQuery, at: int) -> bool:
+    def _is_followed_next(self, costs: Costs, query: PreparedQuery, at: int) -> bool:
         """Whether the next refresh is likely to be incremental, after a recomputation."""
-        costs = self.costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
         likely = recompute_why(self.policy, self._sizes(query, {}, at), costs) is None
         return likely and query.refusal() is None
 
@@ -183,7 +213,8 @@ class ViewRefresh:
             for expiries in tables_to_fill.values():
                 expiries.did = OF_FEW
             return
-        if is_recomputed and not self._is_followed_next(outcome, query, at):
+        costs = self.costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
+        if is_recomputed and not self._is_followed_next(costs, query, at):
             return
         for name, expiries in tables_to_fill.items():
             _make_or_refuse(
@@ -372,9 +403,17 @@ def follow_changes(
 
 
 def fill_state(
-    context: RefreshContext, query: PreparedQuery, state_plan: StatePlan, at: int
+    context: RefreshContext,
+    query: PreparedQuery,
+    state_plan: StatePlan,
+    at: int,
+    *,
+    stages_view: bool = False,
 ) -> Declined | None:
-    """Stage all groups as of a T as the contents of the state table; or refuse it."""
+    """Stage all groups as of a T as the contents of the state table; or refuse it.
+
+    ``stages_view``: unless it is refused, also stage the view's difference, from these groups.
+    """
     warehouse, plan = context.warehouse, query.plan
     for name in plan.reads:
         item = warehouse.relations.item(query.read_tables[name].object_id)
@@ -387,8 +426,12 @@ def fill_state(
         opened(warehouse, query.read_tables, {}, plan.reads, at, spans) as relations,
         ExitStack() as stack,
     ):
-        groups = PlanRunner(relations, stack).rows(plan.initial_state(state_plan.number))
-        context.state.build(state_plan, groups.frame, at, groups_max(plan))
+        runner = PlanRunner(relations, stack)
+        if stages_view:
+            fill_and_stage(context, runner, plan, state_plan, at)
+        else:
+            groups = runner.rows(plan.initial_state(state_plan.number))
+            context.state.build(state_plan, groups.frame, at, groups_max(plan))
     return None
 
 

@@ -73,7 +73,6 @@ RECOMPUTE_REASONS = {
     "ROUND_TRIP": "Spark does not read the query as its change plan does",
     "ROWS_DIFFER": "the stored rows are not those of the last refresh",
     "ROWS_MOVED_UP": "rows that were not stored have moved up among the first ones",
-    "ROWS_WENT": "groups lost rows, and must be computed from their remaining rows",
     "SCHEMA_CHANGED": "the columns of a table changed",
     "SLOWER_BEFORE": "the last incremental refresh took longer than recomputing",
     "SMALL_TABLES": "the tables are so small that recomputing costs less",
@@ -99,12 +98,13 @@ REASONS_THAT_FILL_STATE = (
     "NOT_STORED",
     "REDEFINED",
     "ROWS_DIFFER",
-    "ROWS_WENT",
     "SCHEMA_CHANGED",
     "TIMED_ONCE",
     "TOOK_LONGER",
 )
 """A view recomputed for one of these may follow the next change, with a state table."""
+REASONS_BY_GROUPS = ("FIRST_WRITE", "LARGE_CHANGE", "MOST_KEYS", "TOOK_LONGER")
+"""A view recomputed for one of these may be computed from the groups of its new state table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,6 @@ class ChangeRelations:
     changes: dict[str, RowSet] = field(default_factory=dict)  # the net change of changed tables
     # the rows of finished steps; a query runs after those that it reads.
     steps: dict[str, RowSet] = field(default_factory=dict)
-    is_scanning: bool = False  # must Spark read a table or a view itself?
     # for tables that are windows of another.
     spans: Mapping[str, WindowSpan] = field(default_factory=dict)
     # for windows: the change of their tables, without the condition.
@@ -237,7 +236,6 @@ class ChangeRelations:
         return rows_with_keys(table, storage.version, use.columns, keys)
 
     def _read(self, use: TableUse) -> DataFrame:
-        self.is_scanning = True
         table = self.tables[use.table]
         item = self.warehouse.relations.item(table.object_id)
         if use.table in self.moves:

@@ -128,7 +128,15 @@ class ModelEngine:
             staging.delete_rows([(path, frozenset(numbers)) for path, numbers in victims.items()])
         return RefreshOutcome(strategy=Strategy.INCREMENTAL)
 
-    def fill(self, context: RefreshContext, query: object, state_plan: Any, at: int) -> None:
+    def fill(
+        self,
+        context: RefreshContext,
+        query: object,
+        state_plan: Any,
+        at: int,
+        *,
+        stages_view: bool = False,
+    ) -> None:
         """No view keeps a state table."""
         raise NotImplementedError
 

@@ -119,9 +119,23 @@ class StatedEngine(ModelEngine):
             context.state.stage(self._groups_at(context, span[1]), stored)
         return outcome
 
-    def fill(self, context: RefreshContext, query: object, state_plan: StatePlan, at: int) -> None:
-        """All groups, from the rows of the view's query."""
+    def fill(
+        self,
+        context: RefreshContext,
+        query: object,
+        state_plan: StatePlan,
+        at: int,
+        *,
+        stages_view: bool = False,
+    ) -> None:
+        """All groups, from the rows of the view's query; and the view's own rows, if asked."""
         context.state.build(state_plan, self._groups_at(context, at), at)
+        if stages_view and context.state.is_filled:
+            outputs = {context.item.id: (context.item, context.batch.version_read)}
+            stored: Any = StoredSources(context.warehouse, outputs=outputs)
+            rows = self.rows_at(context.view.object_id, StoredSources(context.warehouse), at)
+            held = stored.stored_rows(context.item.id)
+            self.stage(context.staging, rows, held, context.columns, small=True)
 
     def _groups_at(self, context: RefreshContext, at: int) -> Any:
         rows = self.rows_at(context.item.id, StoredSources(context.warehouse), at)

@@ -14,7 +14,7 @@ from ctsql.runtime.views.outcomes import StagedDiff, Way, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Policy, Strategy
-from ctsql.runtime.views.state_table import groups_max
+from ctsql.runtime.views.strategies.state_table import fill_and_stage
 from ctsql.runtime.views.view_diff import stage_difference, stage_rows, stored_form
 
 NAME = Strategy.AFFECTED_KEYS
@@ -92,44 +92,16 @@ def _add_to_groups(
         lambda: [stored_form(context.view, runner.rows(certain.rows))],
         later=rest,
     )
-    rows_went = not runner.steps[touched_step.name].where_nonzero(certain.flag).is_empty
-    if changes.state_plan is not None:
-        context.state.rows_went = rows_went
-    if rows_went:
+    if not runner.steps[touched_step.name].where_nonzero(certain.flag).is_empty:
+        if changes.state_plan is not None and not context.state.is_refused:
+            context.state.rows_went = True
+            runner.see_through()  # filling a state takes less than recomputing and filling one
+            if fill_and_stage(context, runner, changes.plan, changes.state_plan, changes.at):
+                return StagedDiff(Strategy.STATE_TABLE)
         runner.run(later, [texts.rows])
-        rows = runner.rows(texts.rows)  # this determines whether a table is scanned
-        is_large = changes.state_plan is not None and runner.relations.is_scanning
-        if is_large and context.policy is Policy.AUTO:
-            return _from_filled(context, changes, stored_rows)
-        desired = stored_form(context.view, rows)
+        desired = stored_form(context.view, runner.rows(texts.rows))
     stage_rows(context, desired, before or _affected_rows(context, runner, texts))
     return StagedDiff(NAME)
-
-
-def _from_filled(
-    context: RefreshContext, changes: FollowedChanges, stored_rows: StoredRows
-) -> WayOutcome:
-    """The difference to all rows of the view, from its state table, filled for this.
-
-    If the groups are few, the view's tables are read once for both.
-    """
-    state, state_plan, plan, runner = (
-        context.state,
-        changes.state_plan,
-        changes.plan,
-        changes.runner,
-    )
-    assert state_plan is not None  # else it is unknown whether rows were deleted
-    if state.is_refused or state.next_pointer is not None:
-        return Declined("ROWS_WENT")
-    runner.state_rows = groups = runner.keep(runner.rows(plan.initial_state(state_plan.number)))
-    runner.see_through()
-    state.build(state_plan, groups.frame, changes.at, groups_max(plan))
-    if not state.is_filled:
-        return Declined("ROWS_WENT")
-    rows = runner.rows(plan.of_state(state_plan.number))
-    stage_difference(context, rows, stored_rows.all)
-    return StagedDiff(Strategy.STATE_TABLE)
 
 
 def _adds(context: RefreshContext, plan: ChangePlan) -> bool:

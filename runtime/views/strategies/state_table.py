@@ -21,9 +21,15 @@ from ctsql.runtime.views.outcomes import StagedDiff, Way, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner, is_true
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.views.state_table import is_above
+from ctsql.runtime.views.state_table import groups_max, is_above
 from ctsql.runtime.views.strategies.first_rows import are_grouped_rightly
-from ctsql.runtime.views.view_diff import signed_form, stage_rows, stage_signed_rows, stored_form
+from ctsql.runtime.views.view_diff import (
+    signed_form,
+    stage_difference,
+    stage_rows,
+    stage_signed_rows,
+    stored_form,
+)
 
 NAME = Strategy.STATE_TABLE
 NOT_EXACT = Declined("STATE_ROUNDS")
@@ -49,6 +55,24 @@ def way(context: RefreshContext, changes: FollowedChanges) -> Way:
     if stored_groups is None:
         return Declined("the state table does not hold the groups of the last write")
     return _Following(context, changes, changes.state_plan, stored_groups).refresh
+
+
+def fill_and_stage(
+    context: RefreshContext, runner: PlanRunner, plan: ChangePlan, state_plan: StatePlan, at: int
+) -> bool:
+    """Fill the state table from all rows, and stage the view's difference, from the same groups.
+
+    The view's tables are read once for both. If the state table is refused, nothing is staged for
+    the view, and the result is False.
+    """
+    groups = runner.keep(runner.rows(plan.initial_state(state_plan.number)), many=True)
+    runner.state_rows = groups
+    context.state.build(state_plan, groups.frame, at, groups_max(plan))
+    if not context.state.is_filled:
+        return False
+    rows = runner.rows(plan.of_state(state_plan.number))
+    stage_difference(context, rows, context.stored_rows.all)
+    return True
 
 
 class _Following:

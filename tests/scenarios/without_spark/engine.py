@@ -179,6 +179,6 @@ def follow_changes(
     return RefreshOutcome(strategy=Strategy.INCREMENTAL)
 
 
-def fill_state(*_: object) -> Declined:
+def fill_state(*_: object, **__: object) -> Declined:
     """No groups are kept beside a view."""
     return Declined("TEXTS_FAILED")
