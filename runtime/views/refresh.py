@@ -153,15 +153,14 @@ class ViewRefresh:
         if awaits_columns(self.warehouse, self.item) or is_redefined(self.warehouse, self.item):
             return False
         try:
-            is_staged = fill_state(self.context, *found, stages_view=True) is None
+            failure = fill_state(self.context, *found, stages_view=True)
         except (DataError, StatementError, EnvironmentProblem) as problem:
-            _failure(problem)
-            is_staged = False  # the query itself reports the error
-        if not is_staged or not self.state.is_filled:
-            self.context.staging.discard()
-            self.state.discard()
-            return False
-        return True
+            failure = _failure(problem)  # the query itself reports the error
+        if failure is None and self.state.is_filled:
+            return True
+        self.context.staging.discard()
+        self.state.discard()
+        return False
 
     def _state_to_fill(
         self, costs: Costs | None, *, retry: bool = False
