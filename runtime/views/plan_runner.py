@@ -24,13 +24,14 @@ from ctsql.runtime.rows.prepared_rows import rows_read, together
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.table_deltas import ChangeRelations
+from ctsql.runtime.views.time_limit import TimeLimit
 
 
 class PlanRunner:
     """Runs the queries of a change plan, and keeps the rows of their steps.
 
     Args:
-        check: called before each query is planned and computed; may raise.
+        limit: checked before each query is planned and computed; None for none.
 
     Attributes:
         relations: the tables that queries read. steps: the rows of finished steps.
@@ -41,7 +42,7 @@ class PlanRunner:
         self,
         relations: ChangeRelations,
         stack: ExitStack,
-        check: Callable[[], None] = lambda: None,
+        limit: TimeLimit | None = None,
     ) -> None:
         self.relations = relations
         self.steps = relations.steps
@@ -49,7 +50,7 @@ class PlanRunner:
         self._engine = relations.warehouse.queries
         self._names = stack.enter_context(TemporaryNames())
         self._stack = stack
-        self._check = check
+        self._limit = limit
 
     def rows(self, query: PrintedQuery) -> RowSet:
         """The rows of a query, which are not computed yet."""
@@ -61,8 +62,13 @@ class PlanRunner:
         return self._engine.run(query, inputs, self._names)
 
     def see_through(self) -> None:
-        """Stop calling ``check``: the remaining work takes less than recomputing the view."""
-        self._check = lambda: None
+        """End the limit: the remaining work takes less than recomputing the view."""
+        if self._limit is not None:
+            self._limit.lift()
+
+    def _check(self) -> None:
+        if self._limit is not None:
+            self._limit.check()
 
     def _pick(self, selection: PickedColumns) -> LocalRows | Declined:
         """Columns of driver-local rows; distinct if the driver can compare them."""

@@ -39,14 +39,10 @@ from ctsql.runtime.views.strategies import follow
 from ctsql.runtime.views.strategies.recompute import recompute
 from ctsql.runtime.views.strategies.state_table import NOT_EXACT, fill_and_stage
 from ctsql.runtime.views.table_deltas import TableMove, WindowSpan, find_move, opened, stored_as_of
+from ctsql.runtime.views.time_limit import TookLonger, time_limit
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_by_another, is_redefined
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
-
-
-class TookLonger(Exception):
-    """The incremental refresh has taken as long as a recomputation."""
-
 
 DETAIL_MAX = 200  # characters of a detail that a commit keeps
 
@@ -252,13 +248,12 @@ class ViewRefresh:
         self.expiries.look(query)
         state_plan = None if state is None else state[0]
         full_ms = self.costs.expected_full_ms(sizes) if self.policy is Policy.AUTO else None
-
-        def check() -> None:
-            if full_ms is not None and took_ms() > full_ms:
-                raise TookLonger
-
-        context = replace(self.context, check=check)
-        return follow_changes(context, query, state_plan, moves, span)
+        if full_ms is None:
+            return follow_changes(self.context, query, state_plan, moves, span)
+        session = self.warehouse.gateway.session
+        with time_limit(session, took_ms, full_ms) as limit:
+            context = replace(self.context, limit=limit)
+            return follow_changes(context, query, state_plan, moves, span)
 
     def _span(self) -> tuple[int, int] | Declined:
         """The T of the stored contents, and the T of this refresh."""
@@ -376,7 +371,7 @@ def follow_changes(
         opened(context.warehouse, query.read_tables, moves, plan.reads, at, spans) as relations,
         ExitStack() as stack,
     ):
-        runner = PlanRunner(relations, stack, context.check)
+        runner = PlanRunner(relations, stack, context.limit)
         changed_names = tuple(sorted(relations.changes))
         outcome: StagedDiff | Declined = StagedDiff(Strategy.NO_CHANGE)
         if changed_names or leaving is not None:

@@ -1,6 +1,5 @@
 """The input of a refresh strategy."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ctsql.catalog.errors import Declined
@@ -15,6 +14,7 @@ from ctsql.runtime.views.leaving_rows import LeavingRows
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_policy import Policy
 from ctsql.runtime.views.state_table import ViewState
+from ctsql.runtime.views.time_limit import TimeLimit
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 LARGE_MIN = 2_000
@@ -52,8 +52,7 @@ class RefreshContext:
 
     Attributes:
         batch: where to stage, and the version of the view's table that is compared with. state,
-            expiries: the auxiliary tables. check: called before each query is planned or computed;
-            may raise.
+            expiries: the auxiliary tables. limit: of the time that following may take.
     """
 
     warehouse: Warehouse
@@ -63,7 +62,7 @@ class RefreshContext:
     time: int
     state: ViewState
     expiries: ExpiryTables
-    check: Callable[[], None] = lambda: None
+    limit: TimeLimit | None = None
 
     @property
     def policy(self) -> Policy:

@@ -11,6 +11,7 @@ from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.views.refresh_policy import Costs, Strategy
 from ctsql.runtime.views.side_table import side_tables_of
 from ctsql.runtime.views.state_table import ViewState
+from ctsql.runtime.views.time_limit import TimeLimit
 from tests.crash.test_faults import STATE_COMMITTED
 from tests.helpers.opened import engine_of
 from tests.helpers.processes import run_killed
@@ -141,6 +142,21 @@ def test_a_slow_refresh_is_given_up_until_all_was_read(
     monkeypatch.setattr(Meter, "ms", later)
     con.execute("DELETE FROM t WHERE v < 9")
     told = check(con, "sums", query)
+    assert (told["strategy"], told["why"]) == (Strategy.RECOMPUTE.value, "TOOK_LONGER")
+
+
+def test_a_long_job_is_given_up(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Spark job of a refresh beyond its limit is cancelled, and the view recomputed."""
+    con.execute(
+        "CREATE TABLE t (k INT, v BIGINT); INSERT INTO t SELECT id % 9, id FROM range(20000);"
+        "CREATE TABLE u (k INT, w BIGINT); INSERT INTO u SELECT id % 9, id FROM range(20000)"
+    )
+    query = "SELECT t.k, max(v % 7 + w % 5) AS m FROM t JOIN u ON t.k = u.k GROUP BY t.k"
+    con.execute(f"CREATE MATERIALIZED VIEW most AS {query}; REFRESH MATERIALIZED VIEW most")
+    monkeypatch.setattr(Costs, "of", lambda _: Costs(full_ms=1, follow_ms=0, fulls=2))
+    monkeypatch.setattr(TimeLimit, "check", lambda _: None)  # of what is not begun yet
+    con.execute("INSERT INTO u SELECT id % 9, id * 11 FROM range(1000)")
+    told = check(con, "most", query)
     assert (told["strategy"], told["why"]) == (Strategy.RECOMPUTE.value, "TOOK_LONGER")
 
 
