@@ -4,10 +4,11 @@ docs/views.md lists the ways; each leaves the same rows.
 
 The inputs are row counts from the tables' logs, and this view's measured times, which have priority
 over estimates (:class:`Costs`; each commit stores them for the next refresh). A refresh that has
-taken as long as a recomputation is stopped and recomputed; its time counts as incremental. One slow
-refresh may be caused by the process's start, so the choice changes after the second, over few rows
-after a much slower first. Recomputing is measured again after the view's creation. The slower way
-is retried from time to time: tables grow.
+taken as long as a recomputation is stopped (:mod:`ctsql.runtime.views.time_limit`), and the view is
+recomputed; the whole time counts as incremental. One slow refresh may be caused by the process's
+start, so the choice changes after the second, over few rows after a much slower first. Recomputing
+is measured again after the view's creation. The slower way is retried from time to time: tables
+grow.
 """
 
 from collections.abc import Mapping, Sequence
