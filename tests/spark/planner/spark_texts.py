@@ -78,7 +78,6 @@ QUERIES = (
     # clauses
     "SELECT k FROM v WHERE b = b BETWEEN false AND true",
     "SELECT k FROM v WHERE NOT b = b > b OR k = 2 AND i < 0",
-    "SELECT k FROM v WHERE k IN (SELECT k FROM w) = b",
     "SELECT k FROM v WHERE NOT k IN (SELECT k FROM w WHERE k IS NOT NULL)",
     "SELECT k FROM v WHERE b AND k IN (SELECT k FROM w) AND i > 0",
     "SELECT k < 2, i FROM v", "SELECT k < 2 AS p, i > 2 AS q, k << 1 AS r FROM v",
