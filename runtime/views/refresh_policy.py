@@ -118,7 +118,7 @@ class Sizes:
 
     @property
     def are_few(self) -> bool:
-        """Whether computing the view is cheap beside planning it."""
+        """Whether computing the view costs little compared with planning it."""
         return _are_below(self.tables, FEW_ROWS_MAX)
 
 

@@ -127,9 +127,14 @@ class _Reader:
             if call.kind is ClockKind.UNIX:
                 raise self.refused()
             return _Bound(call.kind is ClockKind.DATE)
-        sums = [(i, word) for i, word in top_words(tokens) if word in ("+", "-")]
         # A sign after INTERVAL or an operator belongs to the number.
-        for at, sign in reversed([(i, word) for i, word in sums if _ends_value(tokens[:i])]):
+        sums = [
+            (index, word)
+            for index, word in top_words(tokens)
+            if word in ("+", "-") and _ends_value(tokens[:index])
+        ]
+        if sums:
+            at, sign = sums[-1]
             left, right = tokens[:at], tokens[at + 1 :]
             if sign == "+" and self.reads_clock(right):
                 left, right = right, left
