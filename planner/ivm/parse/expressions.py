@@ -321,8 +321,7 @@ def _check_word(token: Token, before: str) -> None:
 
 def unwrapped(tokens: Tokens) -> Tokens:
     """An expression without the parentheses around all of it; a query and a struct keep them."""
-    while tk.upper_at(tokens, 0) == "(" and tk.closing(tokens, 0) == len(tokens) - 1 > 1:
-        inside = tokens[1:-1]
+    while inside := tk.in_parentheses(tokens):
         if inside[0].upper in _QUERY_WORDS or len(tk.cut_at_commas(inside)) > 1:
             break
         tokens = inside
