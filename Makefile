@@ -7,8 +7,9 @@
 #   make check    the same without Java: for the edit loop
 #   make venv     set up only          make slow    the tests that take minutes
 #   make bench    the benchmarks       make s3      the tests on an emulation of S3
-#   make versions  make test's Spark tests, and a cluster, on Spark 4.0, 4.1 and 4.2
+#   make versions  make test's Spark tests on Spark 4.0, 4.1 and 4.2
 #   make scenarios  what users see, on the same
+#   make clusters  a standalone cluster, on the same
 #   make stores   on emulations of Google's and Azure's stores, and on HDFS
 #   make kafka    on a Kafka broker  make browser  the status page in a headless Chromium
 #   make postgres  psql, psycopg, JDBC and SQLAlchemy on ctsql serve --postgres
@@ -26,7 +27,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test rest test-all check lint slow versions scenarios s3 stores kafka browser postgres dbt bench docs venv java clean
+.PHONY: help demo test rest test-all check lint slow versions scenarios clusters s3 stores kafka browser postgres dbt bench docs venv java clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -104,7 +105,7 @@ check: lint
 	@"$(BIN)/python" -m pytest -m "not spark and not slow" -n auto
 
 # Tests start ctsql some hundred times. Without bytecode each start compiles all of it again.
-check test rest slow versions scenarios s3 stores kafka browser postgres: export PYTHONDONTWRITEBYTECODE :=
+check test rest slow versions scenarios clusters s3 stores kafka browser postgres: export PYTHONDONTWRITEBYTECODE :=
 
 # A Spark test waits for its driver more than it computes: two processes fill two cores.
 test: java lint
@@ -121,10 +122,10 @@ slow: java venv
 
 # An environment each, with the newest patch. SPARK=4.0 make versions  takes one only.
 PYTEST = "$(VENV)-$$spark/bin/python" -m pytest
-versions: TESTS = $(PYTEST) -m "spark and core and not slow" -n 2 --dist loadfile; \
-  $(PYTEST) -m slow tests/spark/engine/test_cluster.py
+versions: TESTS = $(PYTEST) -m "spark and core and not slow" -n 2 --dist loadfile
 scenarios: TESTS = $(PYTEST) tests/scenarios/test_scenarios.py -n 2
-versions scenarios: java
+clusters: TESTS = $(PYTEST) -m slow tests/spark/engine/test_cluster.py
+versions scenarios clusters: java
 	@mkdir -p build
 	@set -e; for spark in $(SPARK); do \
 	  echo "pyspark~=$$spark.0" >build/spark-$$spark.txt; \
