@@ -26,7 +26,6 @@ from ctsql.planner.ivm.sql.spark import (
     TableUse as TableUse,
     name_by as name_by,
 )
-from ctsql.planner.ivm.strategies.state_table import StateNeed as StateNeed
 from ctsql.planner.ivm.temporal import (
     NEVER as NEVER,
     ClockWindow as ClockWindow,

@@ -30,8 +30,7 @@ def explain(
     lines = [headline]
     _walk(plan.query, 1, plan.rules(), print_reason, lines)
     if plan.kept_state is not None:
-        state, need = plan.kept_state
-        lines.append(f"state table, kept {need.value}: {', '.join(state.columns)}")
+        lines.append(f"state table: {', '.join(plan.kept_state.columns)}")
     for name, window in plan.windows.items():
         lines.append(f"{name}: the rows of {window.table} with {window.comparisons}")
     for table, columns in plan.reads.items():

@@ -14,7 +14,6 @@ chosen by the caller: this module does not know where relations are stored. They
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm.algebra.nodes import DIFF, Aggregate, Node, Scan, Temporal
@@ -29,7 +28,6 @@ from ctsql.planner.ivm.rules import change
 from ctsql.planner.ivm.rules.context import DeltaDerivation, RuleUse
 from ctsql.planner.ivm.rules.counting import StatePlan, initial, stored_groups
 from ctsql.planner.ivm.sql.queries import (
-    CertainTexts,
     ChangeTexts,
     FirstRowsTest,
     KeyedTexts,
@@ -39,13 +37,10 @@ from ctsql.planner.ivm.sql.queries import (
     TopTexts,
 )
 from ctsql.planner.ivm.strategies import state_table
-from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add, sums_shown
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widen
-from ctsql.planner.ivm.strategies.state_table import StateNeed, state_tables
+from ctsql.planner.ivm.strategies.state_table import state_tables
 from ctsql.planner.ivm.strategies.stored_view import desired_rows, first_rows, keyed_top, limit_top
 from ctsql.planner.ivm.temporal import ClockWindow, split_windows
-
-NO_TYPES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +100,8 @@ class ChangePlan:
         return sum(isinstance(below, Scan) for below in descend(self.query))
 
     @property
-    def kept_state(self) -> tuple[StatePlan, StateNeed] | None:
-        """The state table that is useful for the view, and when; None if none is."""
+    def kept_state(self) -> StatePlan | None:
+        """The state table that is useful for the view; None if none is."""
         is_usable = self.inexact is None or self.is_limited
         return state_table.kept_state(self.query) if is_usable else None
 
@@ -140,45 +135,19 @@ class ChangePlan:
         rows = state_table.rows_from_groups(self.query, changes)
         return None if rows is None else self._with_states(changes, rows, signed=False)
 
-    @property
-    def adds_groups(self) -> bool:
-        """Whether a change can be added to the view's stored groups (see :meth:`rows_by_key`)."""
-        top = keyed_top(self.query)
-        return self.inexact is None and top is not None and can_add(top, self.query)
-
-    @property
-    def sums_shown(self) -> tuple[str, ...]:
-        """The view's columns that hold the sums to which a change is added."""
-        top = keyed_top(self.query)
-        return () if top is None else tuple(self.columns[i] for i in sums_shown(top, self.query))
-
     def rows_by_key(
-        self,
-        changed_tables: Collection[str],
-        *,
-        add: bool = True,
-        types: Mapping[str, str] = NO_TYPES,
-        large: Collection[str] = (),
+        self, changed_tables: Collection[str], *, large: Collection[str] = ()
     ) -> KeyedTexts | None:
         """The queries by which the affected keys of the view are replaced.
 
-        None if the topmost operator has no key that the view shows, or nothing changed.
-
-        Args:
-            add: if possible, add the change to the view's own groups; the queries then read the
-                view. Sums must be of a type that holds sums of sums.
-            types: of the view's columns, by name; sums have these types. large: as for
-                :meth:`delta`.
+        None if the topmost operator has no key that the view shows, or nothing changed. ``large``:
+        as for :meth:`delta`.
         """
         top = keyed_top(self.query)
         if top is None or (self.inexact is None and None in top.places):
             return None  # the signed change has more precise keys
         changes = self._changes(changed_tables, large=large)
-        is_added = add and self.inexact is None
-        addition = None
-        if is_added:
-            addition = added_rows(top, self.query, self.columns, types, changes)
-        desired, certain = addition or (desired_rows(top, changes), None)
+        desired = desired_rows(top, changes)
         if desired is None:
             return None
         node, step, places = desired
@@ -187,18 +156,6 @@ class ChangePlan:
             rows=self._final(node, signed=False),
             keys=step.name,
             pairs=tuple((self.columns[i], col.sql) for i, col in places),
-            certain=None
-            if certain is None
-            else CertainTexts(
-                rows=self._final(certain.node, signed=False),
-                step=certain.rows.name,
-                flag=certain.flag.sql,
-                keys=certain.keys.name,
-                pairs=tuple(
-                    (self.columns[i], name.sql)
-                    for (i, _), name in zip(places, certain.names, strict=True)
-                ),
-            ),
         )
 
     def first_rows(
@@ -241,9 +198,9 @@ class ChangePlan:
         return self._final(replace_nodes(self.query, {node: rows}), signed=False)
 
     def rules(self) -> Mapping[Node, RuleUse]:
-        """The rule of each operator, with the state table that is kept at all times, if any."""
+        """The rule of each operator, with the state table, if any."""
         state = self.kept_state
-        states = [state[0].number] if state is not None and state[1] is StateNeed.ALWAYS else []
+        states = [] if state is None else [state.number]
         changes = self._changes(self.reads, states)
         if states and compared_groups(self.query):
             compared_rows(self.query, changes)

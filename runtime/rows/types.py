@@ -43,23 +43,21 @@ _FIXED: tuple[type[T.DataType], ...] = (
 if at_least(4, 1):
     _FIXED = (*_FIXED, T.TimeType)
 
-DIGITS_ADDED = 36  # decimals of at most so many digits are added and negated without rounding
-DIGITS_SUMMED = 27
-"""A sum has ten digits more than its values; adding and removing rows needs one more."""
+_DIGITS_SUMMED = 27  # a sum has ten digits more than its values; to add to it needs one more
 _PLACES_KEPT = 6  # above 38 digits Spark keeps so many decimal places
 
 
-def adds_exactly(data_type: str, digits_max: int) -> bool:
-    """Whether numbers of a type are added without rounding.
+def sums_exactly(data_type: str) -> bool:
+    """Whether sums of a type are added and subtracted without rounding.
 
-    >>> [adds_exactly(t, DIGITS_ADDED) for t in ("bigint", "decimal(38,6)", "decimal(37,7)")]
-    [True, True, False]
-    >>> [adds_exactly(t, DIGITS_SUMMED) for t in ("decimal(28,7)", "interval day", "double")]
+    >>> [sums_exactly(t) for t in ("bigint", "decimal(38,6)", "decimal(27,7)")]
+    [True, True, True]
+    >>> [sums_exactly(t) for t in ("decimal(28,7)", "interval day", "double")]
     [False, False, False]
     """
     size = decimal_size(data_type)
     if size is not None:
-        return size[0] <= digits_max or size[1] <= _PLACES_KEPT
+        return size[0] <= _DIGITS_SUMMED or size[1] <= _PLACES_KEPT
     return not data_type.lower().startswith(("interval", "double", "float"))
 
 

@@ -61,11 +61,6 @@ class PlanRunner:
         inputs = {use: self._input(use) for use in query.inputs}
         return self._engine.run(query, inputs, self._names)
 
-    def see_through(self) -> None:
-        """End the limit: the remaining work takes less than recomputing the view."""
-        if self._limit is not None:
-            self._limit.lift()
-
     def _check(self) -> None:
         if self._limit is not None:
             self._limit.check()
@@ -94,11 +89,6 @@ class PlanRunner:
         """Rows that are computed once, now if they are few; ``many``: more are expected."""
         self._check()
         return rows.keep(self._stack, many=many or self.relations.has_many)
-
-    def keep_step(self, name: str) -> RowSet:
-        """The rows of a step, kept from now on."""
-        rows = self.steps[name] = self.keep(self.steps[name])
-        return rows
 
     def run(
         self,
@@ -142,7 +132,7 @@ class PlanRunner:
             if not isinstance(row_sets, Declined):
                 self.steps.update(zip(few, row_sets, strict=True))
         for step in waiting:
-            self.keep_step(step.name)
+            self.steps[step.name] = self.keep(self.steps[step.name])
         waiting.clear()
 
     def _of_step(self, step: StepText, group_types: T.StructType | None) -> RowSet:
@@ -158,7 +148,6 @@ class PlanRunner:
         last: Sequence[Text],
         results: Callable[[], Sequence[RowSet]],
         group_types: T.StructType | None = None,
-        later: Sequence[Text] = (),
     ) -> Sequence[RowSet]:
         """Compute the last steps and their results, in one job if all rows are few.
 
@@ -166,20 +155,19 @@ class PlanRunner:
         there.
 
         Args:
-            last, group_types: as for :meth:`run`. results: computed from them. later: queries that
-                read the steps, too.
+            last, group_types: as for :meth:`run`. results: computed from them.
         """
         are_keys = any(step.role is StepRole.KEYS for step in steps)  # a table is read by them
         if not are_keys and not any(map(has_subqueries, [*(s.rows for s in steps), *last])):
             for step in steps:
                 self.steps[step.name] = self._of_step(step, group_types)
-            held = [s.name for s in steps if later or s.role is StepRole.GROUPS]
+            held = [s.name for s in steps if s.role is StepRole.GROUPS]
             if all(self._input(use).is_of_few for text in last for use in text.inputs):
                 row_sets = together([*(self.steps[name] for name in held), *results()])
                 if not isinstance(row_sets, Declined):
                     self.steps.update(zip(held, row_sets, strict=False))
                     return row_sets[len(held) :]
-        self.run(steps, [*last, *later], group_types=group_types)
+        self.run(steps, last, group_types=group_types)
         return results()
 
 

@@ -34,7 +34,7 @@ from ctsql.runtime.views.refresh_policy import (
     recompute_why,
 )
 from ctsql.runtime.views.side_table import DAMAGED, EXPIRIES, STATE, Pointer, SideTable
-from ctsql.runtime.views.state_table import groups_max, is_to_build
+from ctsql.runtime.views.state_table import groups_max
 from ctsql.runtime.views.strategies import follow
 from ctsql.runtime.views.strategies.recompute import recompute
 from ctsql.runtime.views.strategies.state_table import NOT_EXACT, fill_and_stage
@@ -175,12 +175,11 @@ class ViewRefresh:
         state = self.state.look(plan, query) if isinstance(plan, ChangePlan) else None
         if state is None or self.state.did or self.state.next_pointer is not None:
             return None
-        rows_went = self.state.rows_went
-        if not is_to_build(state[1], self.state.pointer, rows_went=rows_went, retry=retry):
+        if self.state.is_refused and not retry:
             return None
         if costs is not None and not self._is_followed_next(costs, query, at):
             return None
-        return (query, state[0], at) if self.context.is_strict_arithmetic() else None
+        return (query, state, at) if self.context.is_strict_arithmetic() else None
 
     def _is_followed_next(self, costs: Costs, query: PreparedQuery, at: int) -> bool:
         """Whether the next refresh is likely to be incremental, after a recomputation."""
@@ -244,9 +243,8 @@ class ViewRefresh:
         windows = query.plan.windows
         origin = {n: windows[n].table if n in windows else n for n in query.plan.reads}
         moves = {name: moves[table] for name, table in origin.items() if table in moves}
-        state = self.state.look(query.plan, query)
+        state_plan = self.state.look(query.plan, query)
         self.expiries.look(query)
-        state_plan = None if state is None else state[0]
         full_ms = self.costs.expected_full_ms(sizes) if self.policy is Policy.AUTO else None
         if full_ms is None:
             return follow_changes(self.context, query, state_plan, moves, span)

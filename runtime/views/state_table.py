@@ -11,34 +11,18 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as F
 
-from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick
-from ctsql.planner.ivm import ChangePlan, StateNeed, StatePlan, name_by
+from ctsql.planner.ivm import ChangePlan, StatePlan, name_by
 from ctsql.planner.ivm.rules.counting import BOUND
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.rows.row_set import RowSet, persisted
-from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
+from ctsql.runtime.rows.types import sums_exactly
 from ctsql.runtime.views.change_plans import PreparedQuery
-from ctsql.runtime.views.side_table import STATE, Pointer, SideTable, SideTableKind, digest_of
-from ctsql.runtime.warehouse.warehouse import Warehouse
+from ctsql.runtime.views.side_table import STATE, SideTable, SideTableKind, digest_of
 
 STATE_DID = "state_did"  # in the metadata of a view's commit: the outcome for the state table
 GROUPS_MAX = 200_000  # the most groups of a state table that is read whole at each refresh
-
-
-def is_to_build(
-    need: StateNeed, pointer: Pointer | None, *, rows_went: bool, retry: bool = False
-) -> bool:
-    """Whether to fill a state table that is not current from all rows.
-
-    Args:
-        pointer: of the last commit, for the same digest. rows_went: groups had to be recomputed
-            because they lost rows. retry: ignore an earlier refusal.
-    """
-    if pointer is not None and pointer.refusal is not None:
-        return retry
-    return need is StateNeed.ALWAYS or rows_went or pointer is not None
 
 
 def groups_max(plan: ChangePlan) -> int | None:
@@ -47,27 +31,18 @@ def groups_max(plan: ChangePlan) -> int | None:
 
 
 class ViewState(SideTable):
-    """The state table of one view during one refresh.
-
-    Attributes:
-        rows_went: groups were recomputed because there was no state.
-    """
+    """The state table of one view during one refresh."""
 
     kind = SideTableKind.STATE
 
-    def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
-        """``time`` is the T of the refresh."""
-        super().__init__(warehouse, item, time)
-        self.rows_went = False
-
-    def look(self, plan: ChangePlan, query: PreparedQuery) -> tuple[StatePlan, StateNeed] | None:
+    def look(self, plan: ChangePlan, query: PreparedQuery) -> StatePlan | None:
         """The state table that a plan keeps; None if it keeps none, or nothing may be written."""
         state = plan.kept_state
         if state is None or self.warehouse.gateway.read_only:
             return None
-        text = plan.initial_state(state[0].number).sql(name_by(lambda use: use.table))
+        text = plan.initial_state(state.number).sql(name_by(lambda use: use.table))
         columns = [(name, c.name, c.type) for name, t in query.tables.items() for c in t.columns]
-        self.digest = digest_of(f"{text}\n{state[0].columns}\n{sorted(columns)}")
+        self.digest = digest_of(f"{text}\n{state.columns}\n{sorted(columns)}")
         if self.pointer is not None and self.pointer.digest != self.digest:
             self.pointer = None
         return state
@@ -98,7 +73,7 @@ class ViewState(SideTable):
                 of no use.
         """
         kinds = [f.dataType.simpleString() for f in rows.schema.fields]
-        if not all(adds_exactly(kind, DIGITS_SUMMED) for kind in kinds[plan.key_columns :]):
+        if not all(map(sums_exactly, kinds[plan.key_columns :])):
             self.refuse("STATE_ROUNDS")
             return
         batch = self.start(rows.schema, at)

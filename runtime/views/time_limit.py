@@ -20,12 +20,12 @@ class TimeLimit:
     """The limit of one refresh.
 
     Attributes:
-        is_lifted: there is no limit any more. is_over: the refresh's Spark jobs are cancelled.
+        is_over: the refresh's Spark jobs are cancelled.
     """
 
     def __init__(self, took_ms: Callable[[], int], limit_ms: int) -> None:
         self._took_ms, self._limit_ms = took_ms, limit_ms
-        self.is_lifted = self.is_over = False
+        self.is_over = False
 
     @property
     def left_s(self) -> float:
@@ -34,12 +34,8 @@ class TimeLimit:
 
     def check(self) -> None:
         """Raise TookLonger if the limit is exceeded."""
-        if not self.is_lifted and (self.is_over or self._took_ms() > self._limit_ms):
+        if self.is_over or self._took_ms() > self._limit_ms:
             raise TookLonger
-
-    def lift(self) -> None:
-        """End the limit: the remaining work takes less than recomputing the view."""
-        self.is_lifted = True
 
 
 @contextmanager
@@ -59,7 +55,7 @@ def time_limit(
 
     def watch() -> None:
         wait_s = limit.left_s
-        while not finished.wait(wait_s) and not limit.is_lifted:
+        while not finished.wait(wait_s):
             limit.is_over = True
             context.cancelJobsWithTag(tag)
             wait_s = _AGAIN_S

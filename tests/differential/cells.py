@@ -2,7 +2,7 @@
 
 A view of several types is a UNION ALL of their queries, with a column for each type where the
 types of the results differ. It costs about as much as a view of one type; but what stands at
-the top of a query (a state table, groups that are added to) is reached only by a view alone.
+the top of a query (a state table) is reached only by a view alone.
 """
 
 import random

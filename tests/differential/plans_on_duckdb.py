@@ -249,12 +249,6 @@ class View:
             return None
         self.duck.steps(texts.steps)
         wanted = Counter(frozen(row) for row in self.duck.text(texts.rows))
-        sure = texts.certain
-        if sure is not None and not any(
-            flag for (flag,) in self.duck.rows(f"SELECT {sure.flag} FROM {sure.step}")
-        ):
-            added = Counter(frozen(row) for row in self.duck.text(sure.rows))
-            assert added == wanted, "what is certain is all"
         listed = ", ".join(name for _, name in texts.pairs)
         keys = {frozen(row) for row in self.duck.rows(f"SELECT {listed} FROM {texts.keys}")}
         places = [self.plan.columns.index(column) for column, _ in texts.pairs]

@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 
 from ctsql.catalog.errors import Declined
-from ctsql.planner.ivm import StateNeed, StatePlan
+from ctsql.planner.ivm import StatePlan
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.views import side_table, state_table
 from ctsql.runtime.views.refresh import RefreshOutcome
@@ -86,9 +86,9 @@ class StateTableRun(Simulation):
             yield
 
 
-def _look(state: ViewState, plan: object, query: object) -> tuple[StatePlan, StateNeed]:
+def _look(state: ViewState, plan: object, query: object) -> StatePlan:
     state.digest = "d"
-    return PLAN, StateNeed.ALWAYS
+    return PLAN
 
 
 class StatedEngine(ModelEngine):

@@ -140,17 +140,6 @@ class ChangeTexts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CertainTexts:
-    """The desired rows of the affected keys if ``step`` has 0 in all of ``flag``."""
-
-    rows: Text  # reads no table and no later step
-    step: str
-    flag: str
-    keys: str  # a step before ``step`` that holds the keys and reads no row of the view
-    pairs: tuple[tuple[str, str], ...]  # a column of the view and one of ``keys``
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedTexts:
     """The desired rows of the affected keys; other rows of the view are kept."""
 
@@ -160,8 +149,6 @@ class KeyedTexts:
     # a column of the view and the step's column; a row of the view is affected if the step has a
     # row that equals it in all of these, NULL equal to NULL.
     pairs: tuple[tuple[str, str], ...]
-    # if the change is added to groups: the desired rows if no group is recomputed.
-    certain: CertainTexts | None = None
 
 
 @dataclass(frozen=True, slots=True)

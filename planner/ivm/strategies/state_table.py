@@ -1,33 +1,20 @@
-"""Finds the aggregates of a plan that can have a state table, and whether the view needs it.
+"""Finds the aggregates of a plan that can have a state table, and the one that has it.
 
 Every aggregate of counts and sums (:mod:`ctsql.planner.ivm.rules.counting`) can have one. The
 runtime keeps that of the topmost GROUP BY, below filters, projections and perhaps ORDER BY ..
 LIMIT, which then chooses from all groups of the state; or that of compared groups
 (:mod:`ctsql.planner.ivm.strategies.compare_groups`). Deeper aggregates are recomputed by affected
 keys: their state may be larger than the view.
-
-A view that shows everything in the state needs none: the change is added to its own rows
-(:mod:`ctsql.planner.ivm.strategies.add_to_groups`). One that shows the keys and every COUNT and
-SUM, but not all counts, needs it only when groups lose rows; any other always does.
 """
 
 from dataclasses import replace
-from enum import Enum
 
 from ctsql.planner.ivm.algebra.nodes import Aggregate, Node
 from ctsql.planner.ivm.algebra.traversal import descend, free, tables
 from ctsql.planner.ivm.rules.context import DeltaDerivation
 from ctsql.planner.ivm.rules.counting import StatePlan, all_groups, state_of
-from ctsql.planner.ivm.strategies.add_to_groups import can_add, shows_counts
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows
-from ctsql.planner.ivm.strategies.stored_view import below_filters, keyed_top, limit_top, put_above
-
-
-class StateNeed(Enum):
-    """When a view is followed by a state table."""
-
-    ALWAYS = "always"
-    ROWS_GO = "after rows were deleted"
+from ctsql.planner.ivm.strategies.stored_view import below_filters, limit_top, put_above
 
 
 def state_tables(node: Node) -> list[tuple[Aggregate, StatePlan]]:
@@ -42,25 +29,15 @@ def state_tables(node: Node) -> list[tuple[Aggregate, StatePlan]]:
     return list(plans.items())
 
 
-def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
-    """The useful state table, and when it is used, if every operator is exact; else None."""
+def kept_state(query: Node) -> StatePlan | None:
+    """The useful state table, if every operator is exact; else None."""
     limit = limit_top(query)
     operator, _ = below_filters(query if limit is None else limit.child)
     plans = dict(state_tables(query))
     groups = compared_groups(query)
     if groups:
-        return plans[groups[0]], StateNeed.ALWAYS
-    if not isinstance(operator, Aggregate) or operator not in plans:
-        return None
-    if limit is not None:
-        return plans[operator], StateNeed.ALWAYS
-    top = keyed_top(query)
-    need = StateNeed.ALWAYS
-    if top is not None and can_add(top, query):
-        if shows_counts(operator):
-            return None
-        need = StateNeed.ROWS_GO
-    return plans[operator], need
+        return plans[groups[0]]
+    return plans.get(operator) if isinstance(operator, Aggregate) else None
 
 
 def rows_from_groups(query: Node, changes: DeltaDerivation) -> Node | None:

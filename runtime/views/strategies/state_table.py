@@ -8,7 +8,6 @@ from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm import (
     ChangePlan,
     ChangeTexts,
-    StateNeed,
     StatePlan,
     StepText,
     Text,
@@ -40,11 +39,8 @@ Made = TypeVar("Made")
 
 
 def headline(plan: ChangePlan, _sentence_of: ReasonPrinter) -> str | None:
-    """The text of EXPLAIN, for a plan that always has a state table."""
-    state = plan.kept_state
-    if state is None or state[1] is not StateNeed.ALWAYS:
-        return None
-    return "change of the view, from its state table"
+    """The text of EXPLAIN, for a plan with a state table."""
+    return None if plan.kept_state is None else "change of the view, from its state table"
 
 
 def way(context: RefreshContext, changes: FollowedChanges) -> Way:

@@ -49,7 +49,7 @@ def test_explain_tells_how_and_what_was_done(con: Connection) -> None:
         "Refresh policy incremental: from the tables' changes wherever possible\nIncremental: yes\n"
         in plan
     )
-    assert "Group by k: sum(v)  [affected keys]" in plan
+    assert "Group by k: sum(v)  [state table: stored groups with the change added]" in plan
     assert "reads t: k, v\nt holds 3 rows in " in plan
     for policy, followed in (
         ("AUTO", "not now, because SMALL_TABLES"),
@@ -63,7 +63,7 @@ def test_explain_tells_how_and_what_was_done(con: Connection) -> None:
     con.execute("INSERT INTO t VALUES (3, 1)")
     con.execute("SELECT * FROM sums").fetchall()
     done = lines(con, "EXPLAIN ANALYZE sums")
-    assert ": affected keys\n  changed: t\n" in done
+    assert ": state table\n  changed: t\n" in done
     assert "inserted 1 and deleted 0 rows, in 1 new file(s)" in done
     assert "Spark job(s)" in done
     done = lines(con, "EXPLAIN ANALYZE MATERIALIZED VIEW some")

@@ -28,14 +28,14 @@ VIEWS = {
     "filtered": ("SELECT k, v + 1 AS x FROM t WHERE v > 5 OR s = 'b'", Strategy.INCREMENTAL),
     "grouped": (
         "SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k",
-        Strategy.AFFECTED_KEYS,
+        Strategy.STATE_TABLE,
     ),
 }
 
 
 @pytest.mark.core
 def test_each_round_equals_recomputing(con: Connection) -> None:
-    """The signed change and the affected keys; then a change that nets to nothing."""
+    """The signed change and the state table; then a change that nets to nothing."""
     con.execute(TABLES)
     for name, (query, _) in VIEWS.items():
         con.execute(

@@ -4,11 +4,9 @@ import json
 
 import pytest
 
-from ctsql.planner.ivm import StateNeed
-from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
+from ctsql.runtime.rows.types import sums_exactly
 from ctsql.runtime.views.refresh_policy import REASONS_THAT_FILL_STATE, RECOMPUTE_REASONS
 from ctsql.runtime.views.side_table import Pointer, is_current
-from ctsql.runtime.views.state_table import is_to_build
 
 NAMED = Pointer(digest="d", table="id", version=7)
 REFUSED = Pointer(digest="d", refusal="STATE_ROUNDS")
@@ -31,24 +29,6 @@ def test_only_the_version_that_the_view_names_is_used(
     """[only-what-is-named]: of what may be found in the table."""
     found = is_current(pointer, table=table, last_write=last_write, has_foreign_rows=foreign)
     assert found is current
-
-
-@pytest.mark.parametrize(
-    ("need", "pointer", "rows_went", "retry", "build"),
-    [
-        (StateNeed.ALWAYS, None, False, False, True),
-        (StateNeed.ROWS_GO, None, False, False, False),
-        (StateNeed.ROWS_GO, None, True, False, True),
-        (StateNeed.ROWS_GO, NAMED, False, False, True),  # it was worth it before
-        (StateNeed.ALWAYS, REFUSED, True, False, False),
-        (StateNeed.ALWAYS, REFUSED, False, True, True),
-    ],
-)
-def test_when_it_is_filled(
-    need: StateNeed, pointer: Pointer | None, rows_went: bool, retry: bool, build: bool
-) -> None:
-    """A view that could do without waits for the first rows that go; a refusal stays."""
-    assert is_to_build(need, pointer, rows_went=rows_went, retry=retry) is build
 
 
 def test_what_a_commit_says_is_read_back() -> None:
@@ -76,7 +56,7 @@ def test_what_a_commit_says_is_read_back() -> None:
 )
 def test_sums_that_would_be_rounded_have_no_state(data_type: str, exact: bool) -> None:
     """Spark keeps six places of a decimal over 38 digits; doubles depend on their order."""
-    assert adds_exactly(data_type, DIGITS_SUMMED) is exact
+    assert sums_exactly(data_type) is exact
 
 
 def test_reasons_are_known() -> None:

@@ -7,7 +7,6 @@ has the rule one expects, so that nothing falls back without a word.
 import pytest
 
 from ctsql.catalog.schemas import Column
-from ctsql.planner.ivm import TableUse, name_by
 from ctsql.planner.ivm.explain import explain
 from tests.differential.plans_on_duckdb import Duck, View, connect_plainly, planned
 
@@ -106,9 +105,9 @@ CASES = {
     ),
     # keys
     "group": ("SELECT k, count(*), min(s), max(v), count(DISTINCT v) FROM t GROUP BY k", KEYS),
-    "group by alias": ("SELECT k % 2 AS p, sum(v) FROM t GROUP BY p", KEYS),
-    "group by place": ("SELECT upper(s), sum(v) FROM t GROUP BY 1", KEYS),
-    "group by expression": ("SELECT k + v, sum(v) FROM t GROUP BY k + v", KEYS),
+    "group by alias": ("SELECT k % 2 AS p, sum(v) FROM t GROUP BY p", STATE),
+    "group by place": ("SELECT upper(s), sum(v) FROM t GROUP BY 1", STATE),
+    "group by expression": ("SELECT k + v, sum(v) FROM t GROUP BY k + v", STATE),
     "group, a key that is no operand": (
         "SELECT s = 'xa' AND k = 1 OR v = 1 AS r, NOT k = 1 OR v = 1 AS n, count(*) AS c FROM t "
         "GROUP BY s, k, v, k = 1 OR v = 1",
@@ -253,7 +252,7 @@ def follow(view: View) -> None:
     assert moved >= 2, "the rounds do not exercise this query"
 
 
-ADDED = {
+SHOWN = {
     "all counted": "SELECT k, sum(v) AS s, count(v) AS m, count(*) AS n FROM t GROUP BY k",
     "rows counted": "SELECT count(*) AS n, k, sum(v) AS s FROM t GROUP BY k",
     "nothing counted": "SELECT k % 2 AS p, s, sum(v) AS n FROM t GROUP BY p, s",
@@ -266,43 +265,15 @@ ADDED = {
 }
 
 
-@pytest.mark.parametrize("name", ADDED)
-def test_groups_of_the_view_are_added_to(name: str) -> None:
-    """What a group comes to is known from its stored row, or it is recomputed."""
-    view = View(filled(), ADDED[name])
-    assert view.plan.adds_groups
-    assert set(view.plan.sums_shown) <= {"s", "n", "d"}
-    assert bool(view.plan.sums_shown) is ("sum(" in ADDED[name])
+@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("with_state", [True, False], ids=["with state", "by keys"])
+def test_groups_that_the_view_shows(name: str, with_state: bool) -> None:
+    """Their changes are added to stored groups, or they are computed from all their rows."""
+    view = View(filled(), SHOWN[name])
+    assert view.plan.kept_state is not None
+    if with_state:
+        view.keep_state()
     follow(view)
-
-
-@pytest.mark.parametrize("name", ["having", "float sum", "groups of groups", "no groups"])
-def test_groups_that_are_not_added_to(name: str) -> None:
-    """Groups that the view hides, inexact sums, and groups that the view does not show."""
-    sql = INEXACT[name] if name in INEXACT else CASES[name][0]
-    assert planned(sql, TABLES).adds_groups is (name == "groups of groups")
-
-
-def test_a_certain_group_reads_no_table() -> None:
-    """Rows that are added to a group that is there come from the change and the view alone."""
-    uses: list[TableUse] = []
-
-    def table(use: TableUse) -> str:
-        uses.append(use)
-        return "x"
-
-    texts = planned(ADDED["rows counted"], TABLES).rows_by_key(["t"])
-    assert texts is not None
-    assert [t.sql(name_by(table)) for t in (*(s.rows for s in texts.steps), texts.rows)]
-    wide = {use.version.value: use.keys for use in uses}
-    (keys,) = wide["new"]
-    assert keys[0] != texts.keys  # not by all touched keys, but by the doubtful ones
-    assert texts.certain is not None
-    uses.clear()
-    number = [step.name for step in texts.steps].index(texts.certain.step) + 1
-    for text in (*(step.rows for step in texts.steps[:number]), texts.certain.rows):
-        text.sql(name_by(table))
-    assert {use.version.value for use in uses} == {"delta"}
 
 
 INEXACT = {

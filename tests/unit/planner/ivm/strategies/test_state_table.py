@@ -6,7 +6,7 @@ import pytest
 
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.schemas import Column
-from ctsql.planner.ivm import StateNeed, change_plan
+from ctsql.planner.ivm import change_plan
 from ctsql.planner.ivm.explain import explain
 from tests.differential.plans_on_duckdb import Duck, View, connect_plainly, planned
 
@@ -20,7 +20,11 @@ TABLES = {
     ),
     "u": (Column("k", "int"), Column("w", "smallint")),
 }
-ALWAYS = {
+GROUPED = {
+    "sum": "SELECT k, sum(v) AS s FROM t GROUP BY k",
+    "values only": "SELECT k, count(v) AS n FROM t GROUP BY k",
+    "all counts shown": "SELECT k, sum(v) AS s, count(v) AS m, count(*) AS n FROM t GROUP BY k",
+    "rows counted": "SELECT k, count(*) AS n FROM t GROUP BY k",
     "average": "SELECT k, avg(v) AS a FROM t GROUP BY k",
     "two averages": "SELECT k, avg(v) AS a, mean(b) AS m, sum(d) AS s FROM t GROUP BY k",
     "average that is shown in part": "SELECT k, avg(v) AS a, count(*) AS n FROM t GROUP BY k",
@@ -58,14 +62,8 @@ COMPARED = {
     "one group compared": "WITH g AS (SELECT count(*) AS n FROM t) SELECT u.k FROM u CROSS JOIN g "
     "WHERE u.w < (SELECT n FROM g)",
 }
-ROWS_GO = {
-    "sum": "SELECT k, sum(v) AS s FROM t GROUP BY k",
-    "sum with rows": "SELECT k, sum(v) AS s, count(*) AS n FROM t GROUP BY k",
-    "values only": "SELECT k, count(v) AS n FROM t GROUP BY k",
-}
+KEPT = GROUPED | LIMITED | COMPARED
 NONE = {
-    "all counts shown": "SELECT k, sum(v) AS s, count(v) AS m, count(*) AS n FROM t GROUP BY k",
-    "rows counted": "SELECT k, count(*) AS n FROM t GROUP BY k",
     "sum of doubles": "SELECT k, sum(f) AS s FROM t GROUP BY k",
     "average of doubles": "SELECT k, avg(f) AS s FROM t GROUP BY k",
     "average of an expression": "SELECT k, avg(v + 1) AS s FROM t GROUP BY k",
@@ -84,15 +82,12 @@ SEEDS = 3
 ROUNDS = 5
 
 
-@pytest.mark.parametrize("name", [*ALWAYS, *LIMITED, *COMPARED, *ROWS_GO, *NONE])
+@pytest.mark.parametrize("name", [*KEPT, *NONE])
 def test_which_views_keep_a_state_table(name: str) -> None:
-    """Those that do not show what a group comes to; EXPLAIN says so."""
-    always = ALWAYS | LIMITED | COMPARED
-    need = StateNeed.ALWAYS if name in always else StateNeed.ROWS_GO if name in ROWS_GO else None
-    plan = planned((always | ROWS_GO | NONE)[name], TABLES)
-    kept = plan.kept_state
-    assert (kept and kept[1]) == need
-    assert ("state table" in explain(plan)) is (need is not None)
+    """Those with exact counts and sums at the top, or compared; EXPLAIN says so."""
+    plan = planned((KEPT | NONE)[name], TABLES)
+    assert (plan.kept_state is not None) is (name in KEPT)
+    assert ("state table" in explain(plan)) is (name in KEPT)
 
 
 def test_the_size_of_what_is_averaged_is_kept() -> None:
@@ -104,8 +99,8 @@ def test_the_size_of_what_is_averaged_is_kept() -> None:
     ):
         kept = planned(sql, TABLES).kept_state
         assert kept is not None
-        assert kept[0].bounded_columns == bounded
-        assert set(bounded) <= set(kept[0].columns)
+        assert kept.bounded_columns == bounded
+        assert set(bounded) <= set(kept.columns)
 
 
 def _value(seed: random.Random, *values: object) -> str:
@@ -136,10 +131,10 @@ def _change(duck: Duck, seed: random.Random, number: int) -> list[str]:
     return [table for table in TABLES if duck.finish(table)]
 
 
-@pytest.mark.parametrize("name", [*ALWAYS, *LIMITED, *COMPARED, *ROWS_GO])
+@pytest.mark.parametrize("name", KEPT)
 def test_random_changes(name: str) -> None:
     """Groups of NULL, groups that go and come back, sums whose last value goes."""
-    sql = (ALWAYS | LIMITED | COMPARED | ROWS_GO)[name]
+    sql = KEPT[name]
     for number in range(SEEDS):
         seed = random.Random(number)
         duck = Duck(connect_plainly(), TABLES)
