@@ -30,6 +30,5 @@ from ctsql.planner.ivm.temporal import (
     NEVER as NEVER,
     ClockWindow as ClockWindow,
     TemporalPlan as TemporalPlan,
-    leaving as leaving,
     temporal_plan as temporal_plan,
 )

@@ -142,58 +142,9 @@ class ClockWindow:
         return join_texts(_words(Expr(tuple(_near(self.expiries, after, until))), 0))
 
     @property
-    def order(self) -> str:
-        """The sort order of rows, in which rows that expire next are close together."""
-        return join_texts(_words(self.expiries[0].value, None))
-
-    @property
     def comparisons(self) -> str:
         """The comparisons, as text."""
         return " AND ".join(join_texts(_words(p, None)) for p in self.predicates)
-
-
-def leaving(query: Node, names: Sequence[str]) -> ClockWindow | None:
-    """The window over a view's own rows, if time only removes rows from the view.
-
-    This holds if only projections and filters of single rows are above the comparisons, no
-    comparison lets rows in, and the view shows the compared columns.
-
-    Args:
-        names: the view's columns.
-    """
-    name_of = dict(zip(query.columns, names, strict=True))
-    predicates, expiries = list[Expr](), list[Expiry]()
-    below, node = set(_temporal(query)), query
-    while below and not own_subqueries(node):
-        match node:
-            case Project():
-                items = ((i.expr.column, name_of.get(i.col)) for i in node.items)
-                name_of = {col: name for col, name in items if col and name}
-            case Temporal():
-                if any(t.is_entry for t in node.expiries):
-                    return None
-                expr_of = {col: Expr((backtick(name),)) for col, name in name_of.items()}
-                exprs = [*node.predicates, *(t.value for t in node.expiries)]
-                if not all(columns_in(expr) <= expr_of.keys() for expr in exprs):
-                    return None
-                predicates += (_with_columns(p, expr_of) for p in node.predicates)
-                expiries += (
-                    replace(t, value=_with_columns(t.value, expr_of)) for t in node.expiries
-                )
-                below.discard(node)
-            case Filter():
-                pass
-            case _:
-                return None
-        node = node.child
-    if below or not expiries:
-        return None
-    return ClockWindow(
-        table="",
-        columns=tuple(dict.fromkeys(name_of.values())),
-        predicates=tuple(predicates),
-        expiries=tuple(expiries),
-    )
 
 
 def split_windows(query: Node) -> tuple[Node, dict[str, ClockWindow]]:

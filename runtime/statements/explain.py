@@ -57,10 +57,7 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
         texts = (way.headline(how, query.sentence_of) for way in STRATEGIES)
         headlines = [text for text in texts if text is not None]
         lines += explain(how, query.sentence_of, headlines[0]).splitlines()
-    if query.leaving is not None:
-        comparisons = query.leaving.comparisons
-        lines.append(f"as time passes: rows of the view leave that no longer have {comparisons}")
-    elif isinstance(how, ChangePlan) and how.windows:
+    if isinstance(how, ChangePlan) and how.windows:
         lines.append(_expiry_search(warehouse, query))
     counts = {}
     for name, table in query.tables.items():

@@ -23,7 +23,6 @@ from ctsql.catalog.schemas import plain_type
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm import (
     ChangePlan,
-    ClockWindow,
     Input,
     PlainView,
     QueryRelation,
@@ -31,7 +30,6 @@ from ctsql.planner.ivm import (
     TemporalPlan,
     Text,
     change_plan,
-    leaving,
     temporal_plan,
 )
 from ctsql.planner.ivm.algebra.reasons import NOTES, REFUSALS
@@ -120,13 +118,6 @@ class PreparedQuery:
         return temporal_plan(self._text.text, self._relations)
 
     @cached_property
-    def leaving(self) -> ClockWindow | None:
-        """The window over the view's own rows, if time only removes rows from it."""
-        if not self._view.reads_clock or isinstance(self.clock, Declined):
-            return None
-        return leaving(self.clock.query, [c.name for c in self._view.columns])
-
-    @cached_property
     def _types_given(self) -> tuple[str, ...] | None:
         """The types of the query's columns, if Spark reads it as the plan does."""
         clock = self.clock if self._view.reads_clock else None
@@ -151,18 +142,12 @@ class PreparedQuery:
         """Why the view cannot follow its tables; None if it can."""
         if isinstance(self.plan_or_reason, Declined):
             return self.plan_or_reason
-        refusal = self.refusal_to_read()
-        if refusal is None and not self._are_sums_exact:
-            return Declined("FLOAT_AGGREGATE_NESTED")
-        return refusal
-
-    def refusal_to_read(self) -> Declined | None:
-        """Why its rows may differ from those of the plan; None if they cannot."""
         if not self.is_read_alike:
             return Declined("ROUND_TRIP")
         # Sums of values that were cast to another type may differ.
-        types = tuple(plain_type(c.type) for c in self._view.columns)
-        return None if self._types_given == types else Declined("SCHEMA_CHANGED")
+        if self._types_given != tuple(plain_type(c.type) for c in self._view.columns):
+            return Declined("SCHEMA_CHANGED")
+        return None if self._are_sums_exact else Declined("FLOAT_AGGREGATE_NESTED")
 
 
 def sentence_of_code(code: str) -> str:

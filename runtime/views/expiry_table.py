@@ -243,7 +243,7 @@ class ExpiryTables:
 
     def look(self, query: PreparedQuery) -> None:
         """Find the expiry tables of a plan; none if nothing may be written."""
-        if self.by_window or query.leaving is not None or self._warehouse.gateway.read_only:
+        if self.by_window or self._warehouse.gateway.read_only:
             return
         pointers = {pointer.digest: pointer for pointer in self.pointers}
         for name, window in query.plan.windows.items():

@@ -18,18 +18,10 @@ class Due:
     time: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class StagedDiff:
-    """The difference is staged."""
+WayOutcome = Strategy | Declined
+"""A strategy: it has staged the difference. Declined: discard what is staged.
 
-    strategy: Strategy  # how it was found
-    due: Due | None = None  # known as a by-product; None if not computed
-
-
-WayOutcome = StagedDiff | Declined
-"""Declined: the changes cannot be followed this time; discard what is staged.
-
-Its reason is a code of ``refresh_policy.RECOMPUTE_REASONS``, or of the planner's refusals."""
+The reason is a code of ``refresh_policy.RECOMPUTE_REASONS``, or of the planner's refusals."""
 
 Way = Callable[[], WayOutcome] | Declined
 """Stages the difference by a strategy; Declined if the strategy does not apply."""

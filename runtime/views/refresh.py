@@ -14,13 +14,11 @@ from typing import Any
 from ctsql.catalog.errors import DataError, Declined, EnvironmentProblem, StatementError
 from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
-from ctsql.runtime.delta.table_rows import has_no_vectors
 from ctsql.runtime.spark.failures.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
 from ctsql.runtime.views.change_plans import PreparedQuery, not_compared, prepared
 from ctsql.runtime.views.expiry_table import OF_FEW, ExpiryTable, is_worth
-from ctsql.runtime.views.leaving_rows import LeavingRows
-from ctsql.runtime.views.outcomes import Due, StagedDiff
+from ctsql.runtime.views.outcomes import Due, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
@@ -128,7 +126,7 @@ class ViewRefresh:
         if self.state.is_refused and not retry:
             self.state.leave_unchanged()  # a refusal is kept
             return
-        if outcome.strategy in (Strategy.NO_CHANGE, Strategy.LEAVING):
+        if outcome.strategy is Strategy.NO_CHANGE:
             return
         is_recomputed = outcome.strategy is Strategy.RECOMPUTE
         if is_recomputed and outcome.why not in REASONS_THAT_FILL_STATE:
@@ -144,7 +142,7 @@ class ViewRefresh:
         The tables are read once for both.
         """
         found = self._state_to_fill(self.costs) if reason in REASONS_BY_GROUPS else None
-        if found is None or found[0].leaving is not None:
+        if found is None:
             return False
         if awaits_columns(self.warehouse, self.item) or is_redefined(self.warehouse, self.item):
             return False
@@ -227,11 +225,6 @@ class ViewRefresh:
         if not moves and not self.context.view.reads_clock:
             self.state.leave_unchanged()
             return RefreshOutcome(strategy=Strategy.NO_CHANGE)
-        if not moves and query.leaving is not None:
-            refusal = query.refusal_to_read()
-            if refusal is not None:
-                return refusal
-            return follow_changes(self.context, query, None, moves, span)
         sizes = self._sizes(query, moves, at)
         why = recompute_why(self.policy, sizes, self.costs)
         if why is not None:
@@ -347,22 +340,9 @@ def follow_changes(
 ) -> RefreshOutcome | Declined:
     """Stage the view's change by its plan; ``moves``: its tables' changes in the span."""
     before, at = span
-    leaving = None
-    if query.leaving is not None:
-        own = context.warehouse, context.item, query.leaving, context.batch
-        leaving = LeavingRows(*own, before, at)
-        if not moves:
-            context.state.leave_unchanged()
-            with translate_spark_errors():
-                leaving.stage(context.staging)
-                return RefreshOutcome(strategy=Strategy.LEAVING, due=leaving.due())
-        if has_no_vectors(context.warehouse.relations.table(context.item)):
-            leaving = None  # a commit may remove each of its files once, whole
     plan, expiries = query.plan, context.expiries.opened()
-    # If leaving rows are found in the view, changes are those of the rows that pass now.
-    since = before if leaving is None else at
     spans = {
-        name: WindowSpan(plan.windows[name], since, expiries.get(name)) for name in plan.windows
+        name: WindowSpan(plan.windows[name], before, expiries.get(name)) for name in plan.windows
     }
     with (
         translate_spark_errors(),
@@ -371,15 +351,13 @@ def follow_changes(
     ):
         runner = PlanRunner(relations, stack, context.limit)
         changed_names = tuple(sorted(relations.changes))
-        outcome: StagedDiff | Declined = StagedDiff(Strategy.NO_CHANGE)
-        if changed_names or leaving is not None:
+        outcome: WayOutcome = Strategy.NO_CHANGE
+        if changed_names:
             changes = FollowedChanges(
                 plan=plan,
                 changed_tables=changed_names,
-                at=at,
                 state_plan=state_plan,
                 runner=runner,
-                leaving=leaving,
             )
             outcome = follow(context, changes)
             if outcome == NOT_EXACT:
@@ -390,8 +368,8 @@ def follow_changes(
             return outcome
         context.expiries.follow(expiries, relations.table_changes, at)
     tables = {plan.windows[n].table if n in plan.windows else n for n in changed_names}
-    due = context.expiries.due if outcome.due is None else outcome.due
-    return RefreshOutcome(strategy=outcome.strategy, changed_tables=tuple(sorted(tables)), due=due)
+    changed_tables, due = tuple(sorted(tables)), context.expiries.due
+    return RefreshOutcome(strategy=outcome, changed_tables=changed_tables, due=due)
 
 
 def fill_state(

@@ -10,7 +10,6 @@ from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import OutputBatch, Staging
 from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.views.expiry_table import ExpiryTables
-from ctsql.runtime.views.leaving_rows import LeavingRows
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_policy import Policy
 from ctsql.runtime.views.state_table import ViewState
@@ -27,12 +26,8 @@ class FollowedChanges:
 
     plan: ChangePlan
     changed_tables: tuple[str, ...]  # those with a change that is not empty
-    at: int  # the T whose contents the view is to show
     state_plan: StatePlan | None  # the state table that the plan keeps; None for none
     runner: PlanRunner  # runs the plan's texts
-    # the rows that time removes from the view; changes are then those of passing rows. None
-    # if the changes include them.
-    leaving: LeavingRows | None = None
 
     @property
     def large(self) -> tuple[str, ...]:

@@ -53,7 +53,6 @@ class Strategy(Enum):
     INCREMENTAL = "incremental"
     STATE_TABLE = "state table"
     AFFECTED_KEYS = "affected keys"
-    LEAVING = "leaving rows"
     FIRST_ROWS = "first rows"
     RECOMPUTE = "recompute and diff"
 
@@ -165,8 +164,8 @@ class Costs:
     def after(self, strategy: Strategy, ms: int, tried_ms: int = 0) -> "Costs":
         """The costs after one more refresh, which may have tried to follow before it recomputed."""
         match strategy:
-            case Strategy.NO_CHANGE | Strategy.LEAVING:
-                return self  # they do not show what a change of a table costs
+            case Strategy.NO_CHANGE:
+                return self  # it does not show what a change of a table costs
             case Strategy.RECOMPUTE:
                 before = self.full_ms if self.fulls > 1 else None
                 costs = replace(

@@ -21,7 +21,7 @@ from ctsql.runtime.delta.diff_writer import StagingOutcome, stage_signed
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
 from ctsql.runtime.spark.analyzer import HeldSources
-from ctsql.runtime.views.outcomes import StagedDiff
+from ctsql.runtime.views.outcomes import WayOutcome
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.warehouse.query_engine import StoredRelations
@@ -48,13 +48,6 @@ def stage_rows(context: RefreshContext, desired: RowSet, stored_rows: RowSet) ->
     )
 
 
-def stage_delta(
-    context: RefreshContext, signed_rows: RowSet, strategy: Strategy
-) -> StagedDiff | Declined:
-    """Stage the signed change of the view, found by a strategy."""
-    return stage_signed_rows(context, signed_form(context.view, signed_rows), strategy)
-
-
 def signed_form(view: ViewWrite, signed_rows: RowSet) -> RowSet:
     """Signed rows in the types of the view's table, with its checks; not computed yet."""
     return derive(
@@ -64,10 +57,8 @@ def signed_form(view: ViewWrite, signed_rows: RowSet) -> RowSet:
     )
 
 
-def stage_signed_rows(
-    context: RefreshContext, rows: RowSet, strategy: Strategy
-) -> StagedDiff | Declined:
-    """Stage signed rows in their :func:`signed_form`."""
+def stage_signed_rows(context: RefreshContext, rows: RowSet, strategy: Strategy) -> WayOutcome:
+    """Stage the signed change of the view in its :func:`signed_form`, found by a strategy."""
     view = context.view
     not_null = (*view.not_null, *((BROKEN,) if view.failing else ()))
     outcome = stage_signed(context.staging, rows, context.stored_rows, context.columns, not_null)
@@ -78,7 +69,7 @@ def stage_signed_rows(
             detail = "the view has a row that its assertion excludes"
             return Declined("TEXTS_FAILED", detail)
         case _:
-            return StagedDiff(strategy)
+            return strategy
 
 
 def stored_key(view: ViewWrite) -> Hashable:

@@ -8,7 +8,7 @@ from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.planner.ivm.sql.queries import KeyedTexts
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.row_set import RowSet
-from ctsql.runtime.views.outcomes import StagedDiff, Way, WayOutcome
+from ctsql.runtime.views.outcomes import Way, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Policy, Strategy
@@ -40,7 +40,7 @@ def _replace(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> 
         return Declined("MOST_KEYS")
     stored_rows = context.stored_rows.with_keys(runner.steps[texts.keys], texts.pairs)
     stage_difference(context, runner.rows(texts.rows), stored_rows)
-    return StagedDiff(NAME)
+    return NAME
 
 
 def _are_most(stored_rows: StoredRows, keys: RowSet) -> bool:

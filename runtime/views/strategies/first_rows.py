@@ -6,7 +6,7 @@ from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm import ChangePlan, TopTexts
 from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.runtime.rows.types import is_comparable
-from ctsql.runtime.views.outcomes import StagedDiff, Way, WayOutcome
+from ctsql.runtime.views.outcomes import Way, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner, is_true
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -51,4 +51,4 @@ def _refresh(context: RefreshContext, runner: PlanRunner, texts: TopTexts) -> Wa
     if not is_true(holds):
         return Declined("ROWS_MOVED_UP")
     stage_rows(context, desired, rows)
-    return StagedDiff(NAME)
+    return NAME

@@ -5,9 +5,7 @@ from pyspark.sql import DataFrame
 from ctsql.catalog.items import MaterializedView
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
-from ctsql.runtime.rows.row_set import AnyRows, row_set
-from ctsql.runtime.views.change_plans import prepared
-from ctsql.runtime.views.leaving_rows import in_order
+from ctsql.runtime.rows.row_set import AnyRows
 from ctsql.runtime.views.outcomes import translated_failure
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_redefined
@@ -32,10 +30,6 @@ def recompute(context: RefreshContext) -> None:
             batch.overwrite_with_schema(warehouse.queries.schema_text(item))
         else:
             stored_rows = StoredSources(warehouse, outputs=outputs).stored_rows(item.id)
-        if stored_rows is None and not small:
-            leaving = prepared(warehouse, item, at).leaving
-            if leaving is not None:
-                desired = in_order(row_set(desired).frame, leaving)
         warehouse.queries.stage(context.staging, desired, stored_rows, context.columns, small=small)
 
 

@@ -1,16 +1,13 @@
-"""The exact signed change of the view, from the changes of its tables and its leaving rows."""
+"""The exact signed change of the view, from the changes of its tables."""
 
 from functools import partial
 
-from ctsql.catalog.errors import Declined
-from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import ReasonPrinter
-from ctsql.planner.lowering.view import cast_to_stored
-from ctsql.runtime.views.outcomes import StagedDiff, Way, WayOutcome
+from ctsql.runtime.views.outcomes import Way, WayOutcome
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.views.view_diff import stage_delta
+from ctsql.runtime.views.view_diff import signed_form, stage_signed_rows
 
 NAME = Strategy.INCREMENTAL
 
@@ -26,23 +23,14 @@ def way(context: RefreshContext, changes: FollowedChanges) -> Way:
 
 
 def _refresh(context: RefreshContext, changes: FollowedChanges) -> WayOutcome:
-    plan, runner, leaving = changes.plan, changes.runner, changes.leaving
+    plan, runner = changes.plan, changes.runner
     if plan.inexact is not None:
         return plan.inexact
     texts = plan.delta(changes.changed_tables, large=changes.large)
     if texts is None:
-        if leaving is None:
-            return StagedDiff(NAME)
-        leaving.stage(context.staging)
-        return StagedDiff(Strategy.LEAVING, leaving.due())
+        return NAME
     runner.run(texts.steps, [texts.rows])
     rows = runner.rows(texts.rows)
-    if leaving is not None or runner.relations.has_many:
+    if runner.relations.has_many:
         rows = runner.keep(rows)
-    if leaving is None:
-        return stage_delta(context, rows, NAME)
-    outcome = stage_delta(context, rows, NAME)
-    if isinstance(outcome, Declined):
-        return outcome
-    leaving.stage(context.staging)  # these differ from the rows of the change, which pass now
-    return StagedDiff(NAME, leaving.due(cast_to_stored(rows.plain_frame, context.view, [DIFF])))
+    return stage_signed_rows(context, signed_form(context.view, rows), NAME)

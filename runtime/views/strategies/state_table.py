@@ -16,7 +16,7 @@ from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.planner.ivm.sql.queries import StateSteps
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.row_set import RowSet
-from ctsql.runtime.views.outcomes import StagedDiff, Way, WayOutcome
+from ctsql.runtime.views.outcomes import Way, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner, is_true
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -114,7 +114,7 @@ class _Following:
             return OTHERS_FIRST
         stage_rows(context, desired, rows)
         self._stage(texts)
-        return StagedDiff(NAME)
+        return NAME
 
     def all_rows(self) -> WayOutcome:
         """Use all groups, compared with all rows of the view."""
@@ -132,7 +132,7 @@ class _Following:
             return NOT_EXACT
         stage_rows(context, desired, context.stored_rows.all)
         self._stage(texts)
-        return StagedDiff(NAME)
+        return NAME
 
     def change(self) -> WayOutcome:
         """Use the signed change of the groups."""
@@ -149,7 +149,7 @@ class _Following:
         if self.runner.relations.has_many:
             signed_rows = self.runner.keep(signed_rows)
         outcome = stage_signed_rows(self.context, signed_rows, NAME)
-        if isinstance(outcome, StagedDiff):
+        if isinstance(outcome, Strategy):
             self._stage(texts)
         return outcome
 
@@ -157,9 +157,9 @@ class _Following:
         changes = self.changes
         return make(changes.changed_tables, [self.state_plan.number], large=changes.large)
 
-    def _leave_unchanged(self) -> StagedDiff:
+    def _leave_unchanged(self) -> Strategy:
         self.context.state.leave_unchanged()
-        return StagedDiff(NAME)
+        return NAME
 
     def _run(
         self,

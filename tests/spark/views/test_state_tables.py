@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection
-from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.views.refresh_policy import Costs, Strategy
 from ctsql.runtime.views.side_table import side_tables_of
-from ctsql.runtime.views.state_table import ViewState
 from ctsql.runtime.views.time_limit import TimeLimit
 from tests.crash.test_faults import STATE_COMMITTED
 from tests.helpers.opened import engine_of
@@ -87,9 +85,7 @@ def test_groups_that_are_compared_follow_from_their_state(con: Connection) -> No
             assert told["strategy"] == Strategy.STATE_TABLE.value, (statement, told)
 
 
-def test_large_groups_are_read_once(
-    con: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_groups_are_read_once(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """The view's rows and its state come of one reading of the table."""
     monkeypatch.setattr(Costs, "of", lambda _: Costs())  # what either way took is not the point
     con.execute("CREATE TABLE t (k INT, v BIGINT)")
