@@ -22,8 +22,7 @@ from ctsql.runtime.views.outcomes import Due, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
-    REASONS_BY_GROUPS,
-    REASONS_THAT_FILL_STATE,
+    REASONS_THAT_FILL,
     Costs,
     Policy,
     Sizes,
@@ -32,7 +31,6 @@ from ctsql.runtime.views.refresh_policy import (
     recompute_why,
 )
 from ctsql.runtime.views.side_table import DAMAGED, EXPIRIES, STATE, Pointer, SideTable
-from ctsql.runtime.views.state_table import groups_max
 from ctsql.runtime.views.strategies import follow
 from ctsql.runtime.views.strategies.recompute import recompute
 from ctsql.runtime.views.strategies.state_table import NOT_EXACT, fill_and_stage
@@ -109,8 +107,10 @@ class ViewRefresh:
         self.expiries.discard()
         if outcome.reason == "TEXTS_FAILED" and self.state.is_used:
             self.state.refuse(outcome.reason)
+        elif self.state.is_refused and outcome.reason != "FULL_ASKED":
+            self.state.leave_unchanged()  # a refusal is kept
         started_at = clock()
-        if not self._recompute_by_groups(outcome.reason):
+        if outcome.reason not in REASONS_THAT_FILL or not self._recompute_by_groups():
             recompute(self.context)
         return RefreshOutcome(
             strategy=Strategy.RECOMPUTE,
@@ -120,64 +120,26 @@ class ViewRefresh:
             tried_ms=follow_ms if self._is_tried else 0,
         )
 
-    def keep_state(self, outcome: RefreshOutcome) -> None:
-        """After a refresh: fill the state table if the next refresh is likely to use it."""
-        retry = outcome.why == "FULL_ASKED"
-        if self.state.is_refused and not retry:
-            self.state.leave_unchanged()  # a refusal is kept
-            return
-        if outcome.strategy is Strategy.NO_CHANGE:
-            return
-        is_recomputed = outcome.strategy is Strategy.RECOMPUTE
-        if is_recomputed and outcome.why not in REASONS_THAT_FILL_STATE:
-            return
-        costs = self.costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
-        found = self._state_to_fill(costs if is_recomputed else None, retry=retry)
-        if found is not None:
-            _make_or_refuse(self.state, partial(fill_state, self.context, *found))
+    def _recompute_by_groups(self) -> bool:
+        """Fill the view's state table, and compute the view from its groups.
 
-    def _recompute_by_groups(self, reason: str) -> bool:
-        """Compute the view from the groups of a state table that is to be filled, if there is one.
-
-        The tables are read once for both.
+        The tables are read once for both. False if the view has no state table, or if the next
+        refresh is unlikely to be incremental: then nothing is staged for the view.
         """
-        found = self._state_to_fill(self.costs) if reason in REASONS_BY_GROUPS else None
-        if found is None:
+        at = self.warehouse.schedules.shown_at(self.item, self.time)
+        if self.policy is Policy.FULL or at is None or not self.context.is_strict_arithmetic():
             return False
         if awaits_columns(self.warehouse, self.item) or is_redefined(self.warehouse, self.item):
             return False
-        try:
-            failure = fill_state(self.context, *found, stages_view=True)
-        except (DataError, StatementError, EnvironmentProblem) as problem:
-            failure = _failure(problem)  # the query itself reports the error
-        if failure is None and self.state.is_filled:
-            return True
-        self.context.staging.discard()
-        self.state.discard()
-        return False
-
-    def _state_to_fill(
-        self, costs: Costs | None, *, retry: bool = False
-    ) -> tuple[PreparedQuery, StatePlan, int] | None:
-        """The query, its state table and the T of the groups, if the state table is to be filled.
-
-        Args:
-            costs: with these the next refresh must be likely to follow; None: it is. retry: ignore
-                an earlier refusal.
-        """
-        at = self.warehouse.schedules.shown_at(self.item, self.time)
-        if self.policy is Policy.FULL or at is None:
-            return None
         query = prepared(self.warehouse, self.item, at)
         plan = query.plan_or_reason
-        state = self.state.look(plan, query) if isinstance(plan, ChangePlan) else None
-        if state is None or self.state.did or self.state.next_pointer is not None:
-            return None
-        if self.state.is_refused and not retry:
-            return None
-        if costs is not None and not self._is_followed_next(costs, query, at):
-            return None
-        return (query, state, at) if self.context.is_strict_arithmetic() else None
+        state_plan = self.state.look(plan, query) if isinstance(plan, ChangePlan) else None
+        if state_plan is None or not self._is_followed_next(self.costs, query, at):
+            return False
+        _make_or_refuse(self.state, partial(fill_state, self.context, query, state_plan, at))
+        if not self.state.is_filled:
+            self.context.staging.discard()
+        return self.state.is_filled
 
     def _is_followed_next(self, costs: Costs, query: PreparedQuery, at: int) -> bool:
         """Whether the next refresh is likely to be incremental, after a recomputation."""
@@ -189,7 +151,7 @@ class ViewRefresh:
         is_recomputed, retry = outcome.strategy is Strategy.RECOMPUTE, outcome.why == "FULL_ASKED"
         if not self.context.view.reads_clock or self.policy is Policy.FULL:
             return
-        if is_recomputed and outcome.why not in REASONS_THAT_FILL_STATE:
+        if is_recomputed and outcome.why not in REASONS_THAT_FILL:
             return
         at = self.warehouse.schedules.shown_at(self.item, self.time)
         query = None if at is None else prepared(self.warehouse, self.item, at)
@@ -239,7 +201,7 @@ class ViewRefresh:
         state_plan = self.state.look(query.plan, query)
         self.expiries.look(query)
         full_ms = self.costs.expected_full_ms(sizes) if self.policy is Policy.AUTO else None
-        if full_ms is None:
+        if full_ms is None or (state_plan is not None and self.state.is_to_fill):
             return follow_changes(self.context, query, state_plan, moves, span)
         session = self.warehouse.gateway.session
         with time_limit(session, took_ms, full_ms) as limit:
@@ -356,6 +318,7 @@ def follow_changes(
             changes = FollowedChanges(
                 plan=plan,
                 changed_tables=changed_names,
+                at=at,
                 state_plan=state_plan,
                 runner=runner,
             )
@@ -373,17 +336,9 @@ def follow_changes(
 
 
 def fill_state(
-    context: RefreshContext,
-    query: PreparedQuery,
-    state_plan: StatePlan,
-    at: int,
-    *,
-    stages_view: bool = False,
+    context: RefreshContext, query: PreparedQuery, state_plan: StatePlan, at: int
 ) -> Declined | None:
-    """Stage all groups as of a T as the contents of the state table; or refuse it.
-
-    ``stages_view``: unless it is refused, also stage the view's difference, from these groups.
-    """
+    """Stage all groups as of a T, and from these the view's difference; or refuse the state."""
     warehouse, plan = context.warehouse, query.plan
     for name in plan.reads:
         item = warehouse.relations.item(query.read_tables[name].object_id)
@@ -396,12 +351,7 @@ def fill_state(
         opened(warehouse, query.read_tables, {}, plan.reads, at, spans) as relations,
         ExitStack() as stack,
     ):
-        runner = PlanRunner(relations, stack)
-        if stages_view:
-            fill_and_stage(context, runner, plan, state_plan, at)
-        else:
-            groups = runner.rows(plan.initial_state(state_plan.number))
-            context.state.build(state_plan, groups.frame, at, groups_max(plan))
+        fill_and_stage(context, PlanRunner(relations, stack), plan, state_plan, at)
     return None
 
 

@@ -26,6 +26,7 @@ class FollowedChanges:
 
     plan: ChangePlan
     changed_tables: tuple[str, ...]  # those with a change that is not empty
+    at: int  # the T whose contents the view is to show
     state_plan: StatePlan | None  # the state table that the plan keeps; None for none
     runner: PlanRunner  # runs the plan's texts
 

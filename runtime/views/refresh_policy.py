@@ -87,24 +87,9 @@ RECOMPUTE_REASONS = {
 ``STATE_LARGE``, ``STATE_ROUNDS`` and ``TEXTS_FAILED`` are also why a view has no state table.
 """
 
-REASONS_THAT_FILL_STATE = (
-    "ERROR_HELD",
-    "FIRST_WRITE",
-    "FOREIGN_ROWS",
-    "FULL_ASKED",
-    "HISTORY_LOST",
-    "LARGE_CHANGE",
-    "MOST_KEYS",
-    "NOT_STORED",
-    "REDEFINED",
-    "ROWS_DIFFER",
-    "SCHEMA_CHANGED",
-    "TIMED_ONCE",
-    "TOOK_LONGER",
-)
-"""A view recomputed for one of these may follow the next change, with a state table."""
-REASONS_BY_GROUPS = ("FIRST_WRITE", "LARGE_CHANGE", "MOST_KEYS", "TOOK_LONGER")
-"""A view recomputed for one of these may be computed from the groups of its new state table."""
+REASONS_THAT_FILL = ("FIRST_WRITE", "FULL_ASKED")
+"""A view recomputed for one of these gets its auxiliary tables; else an incremental refresh fills
+them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +143,7 @@ class Costs:
         return asdict(self)
 
     def anew(self) -> "Costs":
-        """Reset the cost of incremental refreshes, because from now on they have a state table."""
+        """Reset the cost of incremental refreshes, as from now on they have expiry tables."""
         return replace(self, follow_ms=None, untried=0, follows=0)
 
     def after(self, strategy: Strategy, ms: int, tried_ms: int = 0) -> "Costs":

@@ -159,6 +159,11 @@ class SideTable:
         return self.pointer is not None and self.pointer.refusal is not None
 
     @property
+    def is_to_fill(self) -> bool:
+        """Whether it is neither current nor refused."""
+        return not self.is_refused and self.find() is None
+
+    @property
     def table(self) -> DeltaTable:
         """Its table, once created."""
         return self.warehouse.gateway.table(self.location)
@@ -177,6 +182,8 @@ class SideTable:
 
     def find(self) -> OutputBatch | None:
         """A batch over the contents as of the view's last write; None if they are not current."""
+        if self._batch is not None:
+            return self._batch
         if self.pointer is None or self.is_refused:
             return None
         try:

@@ -266,14 +266,13 @@ class ViewSink:
         with discard_on_error([batch, state, expiries]):
             outcome = refresh.run(meter.ms)
             phases.end("compute")
-            costs = refresh.costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
+            costs = refresh.costs
+            if not state.is_filled or outcome.strategy is Strategy.RECOMPUTE:
+                costs = costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
             work = meter.work().to_metadata()
-            refresh.keep_state(outcome)  # it serves many refreshes, so this one's cost excludes it
-            refresh.keep_expiries(outcome)
-            phases.end("state")
-            if (
-                state.is_filled or expiries.is_filled
-            ) and outcome.strategy is not Strategy.RECOMPUTE:
+            refresh.keep_expiries(outcome)  # for later refreshes, so this one's cost excludes it
+            phases.end("expiries")
+            if expiries.is_filled and outcome.strategy is not Strategy.RECOMPUTE:
                 costs = costs.anew()
             metadata = {**outcome.to_metadata(), "work": work, "costs": costs.to_metadata()}
             if self.plan.reads_clock:

@@ -16,7 +16,7 @@ from ctsql.planner.ivm import ChangePlan, StatePlan, name_by
 from ctsql.planner.ivm.rules.counting import BOUND
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import discard_on_error
-from ctsql.runtime.rows.row_set import RowSet, persisted
+from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.rows.types import sums_exactly
 from ctsql.runtime.views.change_plans import PreparedQuery
 from ctsql.runtime.views.side_table import STATE, SideTable, SideTableKind, digest_of
@@ -65,33 +65,32 @@ class ViewState(SideTable):
         if not queries.stage(batch.at(self.time), after, before, columns, small=True):
             self.leave_unchanged()
 
-    def build(self, plan: StatePlan, rows: DataFrame, at: int, rows_max: int | None = None) -> None:
-        """Stage the table's difference to these groups, or refuse it.
+    def build(self, plan: StatePlan, groups: RowSet, at: int, count_max: int | None = None) -> None:
+        """Stage these groups as all contents of the table, or refuse it.
 
         Args:
-            rows: the groups as of ``at``, the T of the view's contents. rows_max: a larger state is
-                of no use.
+            groups: as of ``at``, the T of the view's contents; read several times. count_max: more
+                groups are of no use.
         """
-        kinds = [f.dataType.simpleString() for f in rows.schema.fields]
+        columns = groups.schema.names
+        kinds = [f.dataType.simpleString() for f in groups.schema.fields]
         if not all(map(sums_exactly, kinds[plan.key_columns :])):
             self.refuse("STATE_ROUNDS")
             return
-        batch = self.start(rows.schema, at)
+        batch = self.start(groups.schema, at)
         if batch is None:
             return
-        with persisted(rows) as groups, discard_on_error([self]):
-            if is_above(groups, plan.bounded_columns):
+        with discard_on_error([self]):
+            if is_above(groups.plain_frame, plan.bounded_columns):
                 self.refuse("STATE_ROUNDS")
                 return
-            if rows_max is not None and groups.count() > rows_max:
+            if count_max is not None and groups.plain_frame.count() > count_max:
                 self.refuse("STATE_LARGE")
                 return
-            table, version = self.table, batch.version_read
-            stored_rows = table.locate_rows(version) if table.files(version) else None
-            columns = [f.name for f in rows.schema.fields]
-            self.warehouse.queries.stage(
-                batch.at(self.time), groups, stored_rows, columns, small=False
-            )
+            if self.table.files(batch.version_read):
+                batch.overwrite_with_schema(self.table.schema_text())
+            stage = self.warehouse.queries.stage
+            stage(batch.at(self.time), groups, None, columns, small=groups.is_local)
         self.is_filled = True
         self.did = "it was filled from all rows"
 

@@ -27,11 +27,6 @@ from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.warehouse.query_engine import StoredRelations
 
 
-def stage_difference(context: RefreshContext, desired: RowSet, stored_rows: RowSet) -> None:
-    """Stage the difference between desired and stored rows."""
-    stage_rows(context, stored_form(context.view, desired), stored_rows)
-
-
 def stored_form(view: ViewWrite, desired: RowSet) -> RowSet:
     """Rows in the types of the view's table, with its checks; not computed yet."""
     return derive(

@@ -53,9 +53,13 @@ class Rows:
     def isEmpty(self) -> bool:
         return not self.rows
 
+    is_local = True
+
     @property
     def frame(self) -> "Rows":
         return self
+
+    plain_frame = frame
 
     def coalesce(self, partitions: int) -> "Rows":
         return self

@@ -134,8 +134,6 @@ class ModelEngine:
         query: object,
         state_plan: Any,
         at: int,
-        *,
-        stages_view: bool = False,
     ) -> None:
         """No view keeps a state table."""
         raise NotImplementedError

@@ -74,6 +74,11 @@ class StateTableRun(Simulation):
         self.uses += "added" in did
         self.fills += "filled" in did
 
+    def mark(self, what: str) -> None:
+        """Only a state that is filled conflicts with rows that somebody appends."""
+        if not what.startswith("ConcurrentAppend"):
+            super().mark(what)
+
     def note(self, *what: object) -> None:
         """Also count kills halfway."""
         super().note(*what)
@@ -102,11 +107,15 @@ class StatedEngine(ModelEngine):
         moves: Mapping[str, TableMove],
         span: tuple[int, int],
     ) -> RefreshOutcome | Declined:
-        """The view's change, and where the stored groups are known what they become."""
+        """The view's change; what its stored groups become, or all of them where unknown."""
         known = context.state.stored_groups()
         stored: Any = known and known._table.locate_rows(known._version)
         outcome = super().follow(context, query, state_plan, moves, span)
-        if stored is not None and not isinstance(outcome, Declined):
+        if isinstance(outcome, Declined):
+            return outcome
+        if stored is None:
+            context.state.build(PLAN, self._groups_at(context, span[1]), span[1])
+        else:
             before = next(iter(moves.values())).since
             wanted = self._groups_at(context, before).bag()
             require(
@@ -125,12 +134,10 @@ class StatedEngine(ModelEngine):
         query: object,
         state_plan: StatePlan,
         at: int,
-        *,
-        stages_view: bool = False,
     ) -> None:
-        """All groups, from the rows of the view's query; and the view's own rows, if asked."""
+        """All groups, and the view's own rows, from the rows of its query."""
         context.state.build(state_plan, self._groups_at(context, at), at)
-        if stages_view and context.state.is_filled:
+        if context.state.is_filled:
             outputs = {context.item.id: (context.item, context.batch.version_read)}
             stored: Any = StoredSources(context.warehouse, outputs=outputs)
             rows = self.rows_at(context.view.object_id, StoredSources(context.warehouse), at)

@@ -12,7 +12,7 @@ from ctsql.runtime.views.outcomes import Way, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Policy, Strategy
-from ctsql.runtime.views.view_diff import stage_difference
+from ctsql.runtime.views.view_diff import stage_rows, stored_form
 
 NAME = Strategy.AFFECTED_KEYS
 KEYS_COUNTED_MIN = 2_000
@@ -39,7 +39,7 @@ def _replace(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> 
     if context.policy is Policy.AUTO and _are_most(context.stored_rows, runner.steps[texts.keys]):
         return Declined("MOST_KEYS")
     stored_rows = context.stored_rows.with_keys(runner.steps[texts.keys], texts.pairs)
-    stage_difference(context, runner.rows(texts.rows), stored_rows)
+    stage_rows(context, stored_form(context.view, runner.rows(texts.rows)), stored_rows)
     return NAME
 
 

@@ -1,6 +1,7 @@
 """The signed change of the view, from stored groups to which the change is added."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import TypeVar
 
@@ -24,7 +25,6 @@ from ctsql.runtime.views.state_table import groups_max, is_above
 from ctsql.runtime.views.strategies.first_rows import are_grouped_rightly
 from ctsql.runtime.views.view_diff import (
     signed_form,
-    stage_difference,
     stage_rows,
     stage_signed_rows,
     stored_form,
@@ -44,13 +44,19 @@ def headline(plan: ChangePlan, _sentence_of: ReasonPrinter) -> str | None:
 
 
 def way(context: RefreshContext, changes: FollowedChanges) -> Way:
-    """Needs a state table that holds the groups as of the view's last write."""
-    if changes.state_plan is None or not context.is_strict_arithmetic():
+    """Needs a view with a state table; one that does not hold the last write's groups is filled."""
+    state_plan = changes.state_plan
+    if state_plan is None or context.state.is_refused or not context.is_strict_arithmetic():
         return Declined("no state table is kept")
     stored_groups = context.state.stored_groups()
     if stored_groups is None:
-        return Declined("the state table does not hold the groups of the last write")
-    return _Following(context, changes, changes.state_plan, stored_groups).refresh
+        return partial(_fill, context, changes, state_plan)
+    return _Following(context, changes, state_plan, stored_groups).refresh
+
+
+def _fill(context: RefreshContext, changes: FollowedChanges, state_plan: StatePlan) -> WayOutcome:
+    is_filled = fill_and_stage(context, changes.runner, changes.plan, state_plan, changes.at)
+    return NAME if is_filled else NOT_EXACT
 
 
 def fill_and_stage(
@@ -63,11 +69,13 @@ def fill_and_stage(
     """
     groups = runner.keep(runner.rows(plan.initial_state(state_plan.number)), many=True)
     runner.state_rows = groups
-    context.state.build(state_plan, groups.frame, at, groups_max(plan))
+    context.state.build(state_plan, groups, at, groups_max(plan))
     if not context.state.is_filled:
         return False
-    rows = runner.rows(plan.of_state(state_plan.number))
-    stage_difference(context, rows, context.stored_rows.all)
+    desired = stored_form(context.view, runner.rows(plan.of_state(state_plan.number)))
+    stored_rows = context.stored_rows.all if context.stored_rows.count != 0 else None
+    stage = context.warehouse.queries.stage
+    stage(context.staging, desired, stored_rows, context.columns, small=groups.is_local)
     return True
 
 

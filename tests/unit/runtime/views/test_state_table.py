@@ -5,7 +5,6 @@ import json
 import pytest
 
 from ctsql.runtime.rows.types import sums_exactly
-from ctsql.runtime.views.refresh_policy import REASONS_THAT_FILL_STATE, RECOMPUTE_REASONS
 from ctsql.runtime.views.side_table import Pointer, is_current
 
 NAMED = Pointer(digest="d", table="id", version=7)
@@ -57,8 +56,3 @@ def test_what_a_commit_says_is_read_back() -> None:
 def test_sums_that_would_be_rounded_have_no_state(data_type: str, exact: bool) -> None:
     """Spark keeps six places of a decimal over 38 digits; doubles depend on their order."""
     assert sums_exactly(data_type) is exact
-
-
-def test_reasons_are_known() -> None:
-    """The codes after which a state may be filled are codes."""
-    assert set(REASONS_THAT_FILL_STATE) < set(RECOMPUTE_REASONS)
