@@ -128,7 +128,7 @@ class SideTable:
     Attributes:
         digest: of its definition; empty until computed. pointer: of the view's last commit.
             next_pointer: for the next one. did: the outcome, for display.
-        is_used: the stored version is used, or should have been. is_filled: from all rows.
+        is_filled: from all rows.
     """
 
     kind: SideTableKind
@@ -141,7 +141,7 @@ class SideTable:
         self.digest = ""
         self.pointer: Pointer | None = None
         self.next_pointer: Pointer | None = None
-        self.is_used = self.is_filled = False
+        self.is_filled = False
         self.did = ""
         self._batch: OutputBatch | None = None
 
@@ -215,7 +215,6 @@ class SideTable:
         if not found:
             return None
         self._batch = batch
-        self.is_used = True
         return batch
 
     # ---- building it

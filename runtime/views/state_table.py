@@ -31,9 +31,14 @@ def groups_max(plan: ChangePlan) -> int | None:
 
 
 class ViewState(SideTable):
-    """The state table of one view during one refresh."""
+    """The state table of one view during one refresh.
+
+    Attributes:
+        is_used: the refresh reads its groups, or fills it.
+    """
 
     kind = SideTableKind.STATE
+    is_used = False
 
     def look(self, plan: ChangePlan, query: PreparedQuery) -> StatePlan | None:
         """The state table that a plan keeps; None if it keeps none, or nothing may be written."""
@@ -52,6 +57,7 @@ class ViewState(SideTable):
 
         Their new contents are then staged by :meth:`stage`.
         """
+        self.is_used = True
         batch = self.find()
         return None if batch is None else StoredRows(self.table, batch.version_read)
 
