@@ -87,7 +87,7 @@ RECOMPUTE_REASONS = {
 ``STATE_LARGE``, ``STATE_ROUNDS`` and ``TEXTS_FAILED`` are also why a view has no state table.
 """
 
-REASONS_THAT_FILL = ("FIRST_WRITE", "FULL_ASKED")
+REASONS_THAT_FILL = ("FIRST_WRITE", "FULL_ASKED", "REDEFINED")
 """A view recomputed for one of these gets its auxiliary tables; else an incremental refresh fills
 them."""
 

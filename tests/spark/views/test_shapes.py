@@ -23,7 +23,6 @@ def test_guarded_once(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
             f"SELECT k % {divisor} AS g, sum(v) AS s FROM t{n} GROUP BY k % {divisor}"
         )
         con.execute(f"SELECT * FROM v{n}").fetchall()
-    assert guarded == []  # the first rows are computed whole
     found = []
     for n in range(3):
         con.execute(f"INSERT INTO t{n} VALUES (1, 5), (3, {n})")
