@@ -22,7 +22,7 @@ from ctsql.runtime.views.outcomes import Due, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
-    REASONS_THAT_FILL,
+    REASONS_THAT_FILL_EXPIRIES,
     Costs,
     Policy,
     Sizes,
@@ -110,7 +110,7 @@ class ViewRefresh:
         elif self.state.is_refused and outcome.reason != "FULL_ASKED":
             self.state.leave_unchanged()  # a refusal is kept
         started_at = clock()
-        if outcome.reason not in REASONS_THAT_FILL or not self._recompute_by_groups():
+        if outcome.reason != "FIRST_WRITE" or not self._recompute_by_groups():
             recompute(self.context)
         return RefreshOutcome(
             strategy=Strategy.RECOMPUTE,
@@ -127,7 +127,7 @@ class ViewRefresh:
         refresh is unlikely to be incremental: then nothing is staged for the view.
         """
         at = self.warehouse.schedules.shown_at(self.item, self.time)
-        if self.policy is Policy.FULL or at is None or not self.context.is_strict_arithmetic():
+        if at is None or not self.context.is_strict_arithmetic():
             return False
         if awaits_columns(self.warehouse, self.item) or is_redefined(self.warehouse, self.item):
             return False
@@ -151,7 +151,7 @@ class ViewRefresh:
         is_recomputed, retry = outcome.strategy is Strategy.RECOMPUTE, outcome.why == "FULL_ASKED"
         if not self.context.view.reads_clock or self.policy is Policy.FULL:
             return
-        if is_recomputed and outcome.why not in REASONS_THAT_FILL:
+        if is_recomputed and outcome.why not in REASONS_THAT_FILL_EXPIRIES:
             return
         at = self.warehouse.schedules.shown_at(self.item, self.time)
         query = None if at is None else prepared(self.warehouse, self.item, at)

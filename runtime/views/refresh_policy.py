@@ -87,9 +87,8 @@ RECOMPUTE_REASONS = {
 ``STATE_LARGE``, ``STATE_ROUNDS`` and ``TEXTS_FAILED`` are also why a view has no state table.
 """
 
-REASONS_THAT_FILL = ("FIRST_WRITE", "FULL_ASKED", "REDEFINED")
-"""A view recomputed for one of these gets its auxiliary tables; else an incremental refresh fills
-them."""
+REASONS_THAT_FILL_EXPIRIES = ("FIRST_WRITE", "FULL_ASKED", "REDEFINED")
+"""A view recomputed for one of these gets its expiry tables; else an incremental refresh does."""
 
 
 @dataclass(frozen=True, slots=True)

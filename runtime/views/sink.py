@@ -267,6 +267,7 @@ class ViewSink:
             outcome = refresh.run(meter.ms)
             phases.end("compute")
             costs = refresh.costs
+            # An incremental refresh that filled the state shows neither cost.
             if not state.is_filled or outcome.strategy is Strategy.RECOMPUTE:
                 costs = costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
             work = meter.work().to_metadata()
