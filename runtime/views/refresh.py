@@ -100,6 +100,8 @@ class ViewRefresh:
         except (DataError, StatementError, EnvironmentProblem) as problem:
             outcome = _failure(problem)
         follow_ms = clock() - started_at
+        if self.state.is_refused and not self.full:
+            self.state.leave_unchanged()  # a refusal is kept
         if isinstance(outcome, RefreshOutcome):
             return replace(outcome, ms=follow_ms)
         self.context.staging.discard()
@@ -107,8 +109,6 @@ class ViewRefresh:
         self.expiries.discard()
         if outcome.reason == "TEXTS_FAILED" and self.state.is_used:
             self.state.refuse(outcome.reason)
-        elif self.state.is_refused and outcome.reason != "FULL_ASKED":
-            self.state.leave_unchanged()  # a refusal is kept
         started_at = clock()
         if outcome.reason != "FIRST_WRITE" or not self._recompute_by_groups():
             recompute(self.context)

@@ -115,7 +115,6 @@ def test_a_long_job_is_given_up(con: Connection, monkeypatch: pytest.MonkeyPatch
     assert (told["strategy"], told["why"]) == (Strategy.RECOMPUTE.value, "TOOK_LONGER")
 
 
-@pytest.mark.slow
 def test_averages_that_are_not_exact_are_not_kept(con: Connection) -> None:
     """Spark adds integers as doubles: above 2^53 the order counts, so there is no state."""
     con.execute("CREATE TABLE t (k INT, v BIGINT); INSERT INTO t VALUES (1, 0), (2, 6)")
