@@ -1,7 +1,8 @@
-"""The state table of a view: stored groups with the counts and sums that the view hides.
+"""The state table of a view: stored groups with their counts and sums.
 
 See :mod:`ctsql.runtime.views.side_table`. It is refused if a sum overflows or averages are not
-exact. A refresh that follows changes updates it; one that recomputes does not.
+exact. A refresh that follows changes updates it, or fills it if it is not current; one that
+recomputes does not, but for the first.
 """
 
 from collections.abc import Sequence

@@ -34,9 +34,9 @@ class RefreshStrategy:
 STRATEGIES = tuple(
     RefreshStrategy(one.NAME, one.way, one.headline)
     for one in (
-        state_table,  # groups stored in its state table; needs a current state
+        state_table,  # groups stored in its state table, which it may fill first
         first_rows,  # ORDER BY .. LIMIT from the stored rows
-        affected_keys,  # keys that the view shows; may add to groups
+        affected_keys,  # keys that the view shows
         signed_delta,  # the exact signed change; always applies
     )
 )
