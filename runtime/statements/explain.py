@@ -57,8 +57,8 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
         texts = (way.headline(how, query.sentence_of) for way in STRATEGIES)
         headlines = [text for text in texts if text is not None]
         lines += explain(how, query.sentence_of, headlines[0]).splitlines()
-    if isinstance(how, ChangePlan) and how.windows:
-        lines.append(_expiry_search(warehouse, query))
+        if how.windows:
+            lines.append(_expiry_search(warehouse, query))
     counts = {}
     for name, table in query.tables.items():
         delta_table = warehouse.relations.table(warehouse.relations.item(table.object_id))

@@ -187,8 +187,6 @@ class ExpiryTable(SideTable):
         if batch is None:
             return
         with discard_on_error([self]):
-            if self.table.files(batch.version_read):
-                batch.overwrite_with_schema(self.table.schema_text())
             columns, queries = expiries.columns, self.warehouse.queries
             queries.stage(batch.at(self.time), expiries.sort(_EXPIRY), None, columns, small=False)
         self.is_filled = True

@@ -222,7 +222,7 @@ class SideTable:
     def start(
         self, schema: T.StructType, at: int, other_digests: Collection[str] = ()
     ) -> OutputBatch | None:
-        """A batch for the table's contents as of a T; the table is created if needed.
+        """A batch that replaces all rows, for those as of a T; the table is created if needed.
 
         None if it is already written for the view's T; the same contents are then named.
         ``other_digests``: of the view's other tables of this kind.
@@ -233,6 +233,8 @@ class SideTable:
             self.next_pointer = self._of_rival(at)
             return None
         batch = self._batch = output.batch(output.upper, self.time + 1)
+        if self.table.files(batch.version_read):
+            batch.overwrite_with_schema(self.table.schema_text())
         return batch
 
     def _make(self, schema: T.StructType, other_digests: Collection[str]) -> None:

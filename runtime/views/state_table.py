@@ -94,8 +94,6 @@ class ViewState(SideTable):
             if count_max is not None and groups.plain_frame.count() > count_max:
                 self.refuse("STATE_LARGE")
                 return
-            if self.table.files(batch.version_read):
-                batch.overwrite_with_schema(self.table.schema_text())
             stage = self.warehouse.queries.stage
             stage(batch.at(self.time), groups, None, columns, small=groups.is_local)
         self.is_filled = True
