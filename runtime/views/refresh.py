@@ -54,6 +54,7 @@ class RefreshOutcome:
     changed_tables: tuple[str, ...] = field(default=())  # the tables with a change
     ms: int = 0  # its cost
     tried_ms: int = 0  # time spent on following in vain; 0 if not tried
+    changed_rows: int = 0  # the changed rows of its tables, as far as their logs say
     due: Due | None = None  # when time changes the view next; None if not computed
 
     def to_metadata(self) -> dict[str, Any]:
@@ -66,6 +67,12 @@ class RefreshOutcome:
         if self.changed_tables:
             metadata["changed"] = list(self.changed_tables)
         return metadata
+
+    def costs_after(self, costs: Costs) -> Costs:
+        """The costs known after this refresh."""
+        return costs.after(
+            self.strategy, self.ms, tried_ms=self.tried_ms, changed=self.changed_rows
+        )
 
 
 class ViewRefresh:
@@ -81,7 +88,7 @@ class ViewRefresh:
         self.warehouse, self.item, self.time = context.warehouse, context.item, context.time
         self.policy, self.state, self.expiries = context.policy, context.state, context.expiries
         self.costs = Costs()
-        self._is_tried = False
+        self._is_tried, self._changed_rows = False, 0
 
     def run(self, clock: Callable[[], int]) -> RefreshOutcome:
         """Stage the change, or the difference of the whole query and the stored rows.
@@ -103,7 +110,7 @@ class ViewRefresh:
         if self.state.is_refused and not self.full:
             self.state.leave_unchanged()  # a refusal is kept
         if isinstance(outcome, RefreshOutcome):
-            return replace(outcome, ms=follow_ms)
+            return replace(outcome, ms=follow_ms, changed_rows=self._changed_rows)
         self.context.staging.discard()
         self.state.discard()
         self.expiries.discard()
@@ -118,6 +125,7 @@ class ViewRefresh:
             detail=outcome.detail,
             ms=clock() - started_at,
             tried_ms=follow_ms if self._is_tried else 0,
+            changed_rows=self._changed_rows,
         )
 
     def _recompute_by_groups(self) -> bool:
@@ -167,8 +175,8 @@ class ViewRefresh:
             for expiries in tables_to_fill.values():
                 expiries.did = OF_FEW
             return
-        costs = self.costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
-        if is_recomputed and not self._is_followed_next(costs, query, at):
+        next_costs = outcome.costs_after(self.costs)
+        if is_recomputed and not self._is_followed_next(next_costs, query, at):
             return
         for name, expiries in tables_to_fill.items():
             _make_or_refuse(
@@ -187,6 +195,7 @@ class ViewRefresh:
         if not moves and not self.context.view.reads_clock:
             self.state.leave_unchanged()
             return RefreshOutcome(strategy=Strategy.NO_CHANGE)
+        self._changed_rows = sum(move.rows or 0 for move in moves.values())
         sizes = self._sizes(query, moves, at)
         why = recompute_why(self.policy, sizes, self.costs)
         if why is not None:

@@ -2,18 +2,18 @@
 
 docs/views.md lists the ways; each leaves the same rows.
 
-The inputs are row counts from the tables' logs, and this view's measured times, which have priority
-over estimates (:class:`Costs`; each commit stores them for the next refresh). A refresh that has
-taken as long as a recomputation is stopped (:mod:`ctsql.runtime.views.time_limit`), and the view is
-recomputed; the whole time counts as incremental. One slow refresh may be caused by the process's
-start, so the choice changes after the second, over few rows after a much slower first. Recomputing
-is measured again after the view's creation. The slower way is retried from time to time: tables
-grow.
+The inputs are row counts from the tables' logs, and what this view's refreshes have shown
+(:class:`Costs`; each commit stores them for the next refresh). A refresh that has taken as long as
+a recomputation is stopped (:mod:`ctsql.runtime.views.time_limit`), and the view is recomputed. One
+slow refresh may be caused by the process's start, so changes of at least its size are recomputed
+after the second, over few rows after the first. Smaller changes are followed as before. After some
+recomputations such a change is followed again: tables grow.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
+from typing import Any
 
 RECOMPUTED_ROWS_MAX = 10_000
 """If the view's tables have fewer rows in total, recompute."""
@@ -22,14 +22,12 @@ CHANGED_PART_MAX = 0.15
 WORTH_MS = 2_000  # over small tables, following is tried if recomputing took this long
 READING_MS = 200
 """Assumed cost of planning one table's change at one place of a query, until it is measured."""
-SLOWER_MAX = 1.2  # following is given up if it takes so many times as long
-NOTICED_MS = 500  # a difference below this is not worth a measurement
+SLOWER_MAX = 1.2
+"""A refresh was slow if it took more than so many times as long as recomputing."""
 FEW_ROWS_MAX = 500_000
 """With fewer rows in the view's tables, Spark's planning is most of the first computation."""
-FOLLOWED_MIN = 2  # following is tried so often before it is given up
-FAR_SLOWER = 1.5  # over few rows once, if it took more than so many times as long
-UNTRIED_MAX = 20  # after so many refreshes the slower way is tried again
-
+SLOW_MAX = 2  # so many slow refreshes are known; over few rows the last one is enough
+UNTRIED_MAX = 20  # after so many recomputations following is tried again
 
 LOOKED_AHEAD_MS = (60_000, 7_200_000, 604_800_000)
 LOOKED_THROUGH_MAX = 100_000  # rows of a table that are searched at once for the next expiry
@@ -74,13 +72,12 @@ RECOMPUTE_REASONS = {
     "ROWS_DIFFER": "the stored rows are not those of the last refresh",
     "ROWS_MOVED_UP": "rows that were not stored have moved up among the first ones",
     "SCHEMA_CHANGED": "the columns of a table changed",
-    "SLOWER_BEFORE": "the last incremental refresh took longer than recomputing",
+    "SLOWER_BEFORE": "refreshes after changes of this size took longer than recomputing",
     "SMALL_TABLES": "the tables are so small that recomputing costs less",
     "STATE_LARGE": "its groups are too many for all of them to be read each time",
     "STATE_ROUNDS": "its sums or averages would not be exact",
     "TEXTS_FAILED": "a query of the change plan failed",
-    "TIMED_ONCE": "recomputing was timed only when the view was created",
-    "TOOK_LONGER": "incremental refreshes were stopped after taking as long as recomputing",
+    "TOOK_LONGER": "the incremental refresh was stopped, as it took as long as recomputing",
 }
 """Why a view with a change plan was recomputed, by code; sorted.
 
@@ -100,6 +97,11 @@ class Sizes:
     readings: int = 0  # places at which the query reads a table
 
     @property
+    def changed(self) -> int:
+        """The changed rows of all tables; a change of unknown size counts as none."""
+        return sum(rows or 0 for rows in self.changes)
+
+    @property
     def are_few(self) -> bool:
         """Whether computing the view costs little compared with planning it."""
         return _are_below(self.tables, FEW_ROWS_MAX)
@@ -107,13 +109,13 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Costs of a view's refreshes in milliseconds; None for a way that was not used yet."""
+    """What a view's refreshes have shown of their costs."""
 
-    full_ms: int | None = None  # recomputing
-    follow_ms: int | None = None  # any other way, including one that was given up
-    untried: int = 0  # refreshes since the last time that the changes were followed
+    full_ms: int | None = None  # what recomputing takes; None if it was not used yet
     fulls: int = 0  # recomputations, counted up to 2
-    follows: int = 0  # followed refreshes, counted up to ``FOLLOWED_MIN``
+    is_followed: bool = False  # an incremental refresh was not slow
+    slow_changes: tuple[int, ...] = ()  # the changed rows of the last slow refreshes
+    untried: int = 0  # recomputations since following such a change was tried
 
     def expected_full_ms(self, sizes: Sizes) -> int | None:
         """What recomputing should take: a part of the first time, when the query is new to Spark.
@@ -131,22 +133,27 @@ class Costs:
             return Costs()
         return Costs(
             full_ms=metadata.get("full_ms"),
-            follow_ms=metadata.get("follow_ms"),
-            untried=int(metadata.get("untried", 0)),
             fulls=int(metadata.get("fulls", 0)),
-            follows=int(metadata.get("follows", 0)),
+            is_followed=bool(metadata.get("is_followed", False)),
+            slow_changes=tuple(map(int, metadata.get("slow_changes", ()))),
+            untried=int(metadata.get("untried", 0)),
         )
 
-    def to_metadata(self) -> dict[str, int | None]:
+    def to_metadata(self) -> dict[str, Any]:
         """The costs as metadata of a commit."""
         return asdict(self)
 
     def anew(self) -> "Costs":
-        """Reset the cost of incremental refreshes, as from now on they have expiry tables."""
-        return replace(self, follow_ms=None, untried=0, follows=0)
+        """Reset the costs of incremental refreshes, as from now on they have expiry tables."""
+        return replace(self, is_followed=False, slow_changes=(), untried=0)
 
-    def after(self, strategy: Strategy, ms: int, tried_ms: int = 0) -> "Costs":
-        """The costs after one more refresh, which may have tried to follow before it recomputed."""
+    def after(self, strategy: Strategy, ms: int, *, tried_ms: int = 0, changed: int = 0) -> "Costs":
+        """The costs after one more refresh.
+
+        Args:
+            strategy: of the refresh. ms: what it took. tried_ms: what an incremental refresh took
+                before the view was recomputed; 0 if none was tried. changed: the changed rows.
+        """
         match strategy:
             case Strategy.NO_CHANGE:
                 return self  # it does not show what a change of a table costs
@@ -158,14 +165,23 @@ class Costs:
                     untried=self.untried + 1,
                     fulls=min(self.fulls + 1, 2),
                 )
-                return costs._followed(tried_ms + ms) if tried_ms else costs
+                return costs._followed(tried_ms + ms, changed) if tried_ms else costs
             case _:
-                return self._followed(ms)
+                return self._followed(ms, changed)
 
-    def _followed(self, ms: int) -> "Costs":
-        before = self.follow_ms if self.follows >= FOLLOWED_MIN else None
-        follows = min(self.follows + 1, FOLLOWED_MIN)
-        return replace(self, follow_ms=_mix(before, ms), untried=0, follows=follows)
+    def _followed(self, ms: int, changed: int) -> "Costs":
+        if self.full_ms is not None and self.fulls > 1 and ms > SLOWER_MAX * self.full_ms:
+            slow_changes = (*self.slow_changes, changed)[-SLOW_MAX:]
+            return replace(self, slow_changes=slow_changes, untried=0)
+        if changed < max(self.slow_changes, default=0):
+            return replace(self, is_followed=True)
+        return replace(self, is_followed=True, slow_changes=(), untried=0)
+
+    def is_slow(self, sizes: Sizes) -> bool:
+        """Whether an incremental refresh after a change of this size is likely to be slow."""
+        if len(self.slow_changes) < (1 if sizes.are_few else SLOW_MAX):
+            return False
+        return sizes.changed >= max(self.slow_changes)
 
 
 def _mix(before: int | None, now: int) -> int:
@@ -190,20 +206,15 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
             for rows, changes in zip(sizes.tables, sizes.changes, strict=True):
                 if rows is not None and changes is not None and changes > CHANGED_PART_MAX * rows:
                     return "SMALL_TABLES" if small else "LARGE_CHANGE"
-            full_ms, follow_ms = costs.full_ms, costs.follow_ms
-            if follow_ms is None and small and (full_ms or 0) < WORTH_MS:
+            full_ms = costs.full_ms
+            if not costs.is_followed and small and (full_ms or 0) < WORTH_MS:
                 return "SMALL_TABLES"
             if full_ms is None or costs.untried >= UNTRIED_MAX:
                 return None
-            if follow_ms is None:
-                return "PLAN_LARGE" if sizes.readings * READING_MS > full_ms else None
-            if costs.follows < FOLLOWED_MIN:
-                is_known = sizes.are_few and costs.fulls > 1
-                return "SLOWER_BEFORE" if is_known and follow_ms > FAR_SLOWER * full_ms else None
-            if costs.fulls == 1:
-                is_slow = follow_ms >= (costs.expected_full_ms(sizes) or 0) + NOTICED_MS
-                return "TIMED_ONCE" if is_slow else None
-            return "SLOWER_BEFORE" if follow_ms > SLOWER_MAX * full_ms else None
+            if costs.is_slow(sizes):
+                return "SLOWER_BEFORE"
+            is_large = not costs.is_followed and sizes.readings * READING_MS > full_ms
+            return "PLAN_LARGE" if is_large else None
 
 
 def are_small(tables: Sequence[int | None]) -> bool:

@@ -269,7 +269,7 @@ class ViewSink:
             costs = refresh.costs
             # An incremental refresh that filled the state shows neither cost.
             if not state.is_filled or outcome.strategy is Strategy.RECOMPUTE:
-                costs = costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
+                costs = outcome.costs_after(costs)
             work = meter.work().to_metadata()
             refresh.keep_expiries(outcome)  # for later refreshes, so this one's cost excludes it
             phases.end("expiries")

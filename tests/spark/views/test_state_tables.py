@@ -108,7 +108,7 @@ def test_a_long_job_is_given_up(con: Connection, monkeypatch: pytest.MonkeyPatch
     )
     query = "SELECT t.k, max(v % 7 + w % 5) AS m FROM t JOIN u ON t.k = u.k GROUP BY t.k"
     con.execute(f"CREATE MATERIALIZED VIEW most AS {query}; REFRESH MATERIALIZED VIEW most")
-    monkeypatch.setattr(Costs, "of", lambda _: Costs(full_ms=1, follow_ms=0, fulls=2))
+    monkeypatch.setattr(Costs, "of", lambda _: Costs(full_ms=1, is_followed=True, fulls=2))
     monkeypatch.setattr(TimeLimit, "check", lambda _: None)  # of what is not begun yet
     con.execute("INSERT INTO u SELECT id % 9, id * 11 FROM range(1000)")
     told = check(con, "most", query)

@@ -7,7 +7,6 @@ from hypothesis import given, strategies as st
 
 from ctsql.runtime.views.refresh_policy import (
     FEW_ROWS_MAX,
-    NOTICED_MS,
     READING_MS,
     RECOMPUTED_ROWS_MAX,
     SLOWER_MAX,
@@ -54,29 +53,23 @@ MANY = Sizes((BIG,), (1,), readings=50)
     [
         (SMALL, Costs(full_ms=WORTH_MS - 1), "SMALL_TABLES"),
         (SMALL, Costs(full_ms=WORTH_MS), None),  # tried once, to know
-        (SMALL, Costs(full_ms=1000, follow_ms=900, follows=2), None),
-        (SMALL, Costs(full_ms=1000, follow_ms=1200, follows=2), None),
-        (SMALL, Costs(full_ms=1000, follow_ms=1201, follows=2), "SLOWER_BEFORE"),
-        (LARGE, Costs(full_ms=1000, follow_ms=1201, follows=2), "SLOWER_BEFORE"),
-        (LARGE, Costs(full_ms=1000, follow_ms=5000, follows=1), None),  # its plans were made
-        (LARGE, Costs(full_ms=1000, follow_ms=1500, fulls=2, follows=1), None),
-        (LARGE, Costs(full_ms=1000, follow_ms=1501, fulls=2, follows=1), "SLOWER_BEFORE"),
-        (HUGE, Costs(full_ms=1000, follow_ms=1501, fulls=2, follows=1), None),
-        (LARGE, Costs(full_ms=1000, follow_ms=9000, follows=2, untried=UNTRIED_MAX), None),
-        (LARGE, Costs(follow_ms=9000, follows=2), None),
-        (LARGE, Costs(full_ms=8000, follow_ms=2000 + NOTICED_MS, fulls=1, follows=2), "TIMED_ONCE"),
-        (LARGE, Costs(full_ms=8000, follow_ms=1999 + NOTICED_MS, fulls=1, follows=2), None),
-        (HUGE, Costs(full_ms=8000, follow_ms=4000 + NOTICED_MS, fulls=1, follows=2), "TIMED_ONCE"),
-        (HUGE, Costs(full_ms=8000, follow_ms=3999 + NOTICED_MS, fulls=1, follows=2), None),
-        (SMALL, Costs(full_ms=40, follow_ms=400, fulls=1, follows=2), None),
-        (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=2, follows=2), None),
-        (Sizes((BIG,), (BIG,)), Costs(full_ms=1000, follow_ms=10, follows=2), "LARGE_CHANGE"),
+        (SMALL, Costs(full_ms=1000, is_followed=True), None),
+        (SMALL, Costs(full_ms=1000, is_followed=True, slow_changes=(1,)), "SLOWER_BEFORE"),
+        (LARGE, Costs(full_ms=1000, slow_changes=(1,)), "SLOWER_BEFORE"),
+        (LARGE, Costs(full_ms=1000, slow_changes=(2,)), None),  # a smaller change
+        (HUGE, Costs(full_ms=1000, slow_changes=(1,)), None),  # its plans were made
+        (HUGE, Costs(full_ms=1000, slow_changes=(1, 1)), "SLOWER_BEFORE"),
+        (HUGE, Costs(full_ms=1000, slow_changes=(1, 2)), None),
+        (HUGE, Costs(full_ms=1000, slow_changes=(0, 0)), "SLOWER_BEFORE"),  # of unknown size
+        (LARGE, Costs(full_ms=1000, slow_changes=(1,), untried=UNTRIED_MAX), None),
+        (LARGE, Costs(slow_changes=(1,)), None),
+        (Sizes((BIG,), (BIG,)), Costs(full_ms=1000, is_followed=True), "LARGE_CHANGE"),
         (MANY, Costs(), None),
         (MANY, Costs(full_ms=50 * READING_MS), None),
         (MANY, Costs(full_ms=50 * READING_MS - 1), "PLAN_LARGE"),
         (MANY, Costs(full_ms=50 * READING_MS - 1, fulls=1), "PLAN_LARGE"),
         (MANY, Costs(full_ms=1000, untried=UNTRIED_MAX), None),
-        (MANY, Costs(full_ms=1000, follow_ms=900, follows=2), None),
+        (MANY, Costs(full_ms=1000, is_followed=True), None),
     ],
 )
 def test_what_was_measured_goes_before_what_is_estimated(
@@ -85,6 +78,17 @@ def test_what_was_measured_goes_before_what_is_estimated(
     """The way that took longer is left, and tried again now and then."""
     assert recompute_why(Policy.AUTO, sizes, costs) == why
     assert recompute_why(Policy.INCREMENTAL, sizes, costs) is None
+
+
+def refreshed(costs: Costs, sizes: Sizes, follow_ms: int, full_ms: int) -> tuple[Costs, int]:
+    """The costs after a refresh under ``auto``, and what it took."""
+    changed, budget_ms = sizes.changed, costs.expected_full_ms(sizes) or 0
+    if recompute_why(Policy.AUTO, sizes, costs) is not None:
+        return costs.after(Strategy.RECOMPUTE, full_ms, changed=changed), full_ms
+    if follow_ms <= budget_ms:
+        return costs.after(Strategy.INCREMENTAL, follow_ms, changed=changed), follow_ms
+    tried = costs.after(Strategy.RECOMPUTE, full_ms, tried_ms=budget_ms, changed=changed)
+    return tried, budget_ms + full_ms
 
 
 @pytest.mark.parametrize(("sizes", "slower"), [(HUGE, 1), (LARGE, 2)])
@@ -104,20 +108,34 @@ def test_no_refresh_costs_much_more_than_the_cheaper_way(
     costs = Costs().after(Strategy.RECOMPUTE, slower * slower_first * full_ms)
     cheaper, spent = min(follow_ms, full_ms), []
     for _ in range(UNTRIED_MAX):
-        budget_ms = costs.expected_full_ms(sizes) or 0
-        if recompute_why(Policy.AUTO, sizes, costs) is not None:
-            spent.append(full_ms)
-            costs = costs.after(Strategy.RECOMPUTE, full_ms)
-        elif follow_ms <= budget_ms:
-            spent.append(follow_ms)
-            costs = costs.after(Strategy.INCREMENTAL, follow_ms)
-        else:  # given up after that
-            spent.append(budget_ms + full_ms)
-            costs = costs.after(Strategy.RECOMPUTE, full_ms, tried_ms=budget_ms)
+        costs, ms = refreshed(costs, sizes, follow_ms, full_ms)
+        spent.append(ms)
     assert max(spent) <= 3 * cheaper
     if slower_first == 2:
         assert max(spent) <= 2 * cheaper
         assert sum(ms > SLOWER_MAX * cheaper for ms in spent[2:]) <= 1
+
+
+@pytest.mark.parametrize("rows", [BIG, FEW_ROWS_MAX])
+@given(
+    of_small=st.integers(100, 999),
+    of_large=st.integers(1_201, 100_000),
+    are_large=st.lists(st.booleans(), max_size=3 * UNTRIED_MAX),
+)
+def test_large_changes_do_not_stop_small_ones_from_being_followed(
+    rows: int, of_small: int, of_large: int, are_large: list[bool]
+) -> None:
+    """Following small changes is cheaper, and large ones not: after two of these each is right."""
+    costs, full_ms, seen = Costs(full_ms=1_000, fulls=2), 1_000, 0
+    for is_large in are_large:
+        sizes, follow_ms = Sizes((rows,), (rows // 10 if is_large else 9,)), of_small
+        if is_large:
+            seen, follow_ms = seen + 1, of_large
+        costs, ms = refreshed(costs, sizes, follow_ms, full_ms)
+        if not is_large:
+            assert ms == of_small
+        elif 2 < seen <= UNTRIED_MAX:
+            assert ms == full_ms
 
 
 def test_costs_are_handed_on() -> None:
@@ -125,23 +143,24 @@ def test_costs_are_handed_on() -> None:
     known = Costs().after(Strategy.RECOMPUTE, 900).after(Strategy.NO_CHANGE, 7)
     assert known == Costs(full_ms=900, untried=1, fulls=1)
     known = known.after(Strategy.AFFECTED_KEYS, 100).after(Strategy.RECOMPUTE, 400)
-    assert known == Costs(full_ms=400, follow_ms=100, untried=1, fulls=2, follows=1)
+    assert known == Costs(full_ms=400, is_followed=True, untried=1, fulls=2)
     known = known.after(Strategy.RECOMPUTE, 800)
-    assert known == Costs(full_ms=500, follow_ms=100, untried=2, fulls=2, follows=1)
+    assert known == Costs(full_ms=500, is_followed=True, untried=2, fulls=2)
     known = known.after(Strategy.RECOMPUTE, 300)
     assert known.full_ms == 300
-    for ms in (900, 800, 120, 200):
-        known = known.after(Strategy.STATE_TABLE, ms)
-    assert known == Costs(full_ms=300, follow_ms=140, untried=0, fulls=2, follows=2)
-    tried = known.after(Strategy.RECOMPUTE, 300, tried_ms=240)
-    assert tried == Costs(full_ms=300, follow_ms=240, untried=0, fulls=2, follows=2)
+    for ms, changed in ((361, 40), (900, 20), (360, 19), (800, 30)):
+        known = known.after(Strategy.STATE_TABLE, ms, changed=changed)
+    assert known == Costs(full_ms=300, is_followed=True, slow_changes=(20, 30), fulls=2)
     assert Costs.of(json.loads(json.dumps(known.to_metadata()))) == known
+    tried = known.after(Strategy.RECOMPUTE, 300, tried_ms=61, changed=7)
+    assert tried.slow_changes == (30, 7)
+    assert tried.after(Strategy.STATE_TABLE, 360, changed=30).slow_changes == ()
     assert Costs.of(None) == Costs.of("?") == Costs()
 
 
-def test_a_new_state_table_makes_old_times_void() -> None:
-    """A view that was slow to follow without one is followed once with it."""
-    slow = Costs(full_ms=3_000, follow_ms=9_000, untried=3, follows=2)
+def test_new_expiry_tables_make_old_times_void() -> None:
+    """A view that was slow to follow without them is followed once with them."""
+    slow = Costs(full_ms=3_000, slow_changes=(1, 1), untried=3)
     assert recompute_why(Policy.AUTO, Sizes((BIG,), (1,)), slow) == "SLOWER_BEFORE"
     assert recompute_why(Policy.AUTO, Sizes((BIG,), (1,)), slow.anew()) is None
     assert slow.anew().full_ms == slow.full_ms
