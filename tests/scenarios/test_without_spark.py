@@ -38,7 +38,6 @@ NEEDS_SPARK = {
     "replacement_with_a_quarantine": SYSTEM,
     "not_in_over_columns_that_are_not_null": OF_TABLES,
     "rows_changed_by_key": "MERGE into a table",
-    "rows_changed_by_subqueries": "DuckDB has no DEFAULT in SET",
     "wrong_names_in_merges": "MERGE into a table",
     "tables_with_defaults": "Delta computes defaults",
     "views_with_other_columns": PLANS,

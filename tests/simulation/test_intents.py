@@ -18,7 +18,6 @@ from ctsql.runtime.warehouse.times import multi_table_commit
 from ctsql.runtime.warehouse.times.multi_table_commit import (
     APP,
     WriteConflict,
-    commit_alone,
     mint_resolved,
     prepare,
     resolve,
@@ -450,35 +449,6 @@ def test_a_decided_transaction_keeps_others_out() -> None:
     assert resolve(second.timeline, "x", second.sources) is None
     assert check(store)
     assert "x" in json.dumps([c.metadata for c in store.folders["a"].commits])
-
-
-@pytest.mark.parametrize("alone", ["a", "b"])
-def test_a_part_whose_upper_another_statement_moved_is_undone(alone: str) -> None:
-    """Without locks a statement of one table that looked for intents before commits behind one."""
-    store = made(gone=False)
-    first, second = Process(store, Link("first")), Process(store, Link("second"))
-    first.mint()
-    change = first.change(alone, ("alone",))
-    intent = second.prepare()
-    commit_alone(alone, first.tables[alone], change)
-    assert resolve(second.timeline, "x", second.sources, intent) is not None
-    second.mint()
-    a, b = list(seen(store))[-1]
-    assert (a[NEW], b[NEW]) == (0, 0)
-    assert (a + b)[("alone",)] == 1
-    assert all(not folder.unnamed() for folder in store.folders.values())
-    assert Process(store, Link("again")).commit("y", "a", "b")
-
-
-def test_a_conflict_leaves_no_file() -> None:
-    """A foreign commit is first: what the statement has staged is deleted."""
-    store = made(gone=False)
-    process = Process(store, Link("first"))
-    change = process.change("a")
-    foreign(store, "a", FOREIGN)
-    with pytest.raises(WriteConflict):
-        commit_alone("a", process.tables["a"], change)
-    assert not store.folders["a"].unnamed()
 
 
 def test_who_does_not_know_a_new_table_leaves_it_bound() -> None:

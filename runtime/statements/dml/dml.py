@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.catalog.errors import CtsqlError, Declined, error
+from ctsql.catalog.errors import Declined, error, not_supported
 from ctsql.catalog.items import Item, ObjectKind, Table
 from ctsql.catalog.names import quote, table_at
 from ctsql.catalog.spans import Span
@@ -35,7 +35,6 @@ from ctsql.planner.lowering.context import Context, temporary_view
 from ctsql.planner.lowering.queries import register_views, relation_rows, spark_text
 from ctsql.planner.nodes import External, NormalReference, Query, descend
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
-from ctsql.planner.syntax.statements.merges import changed_rows
 from ctsql.runtime.delta.clones import complete, constants
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine, read_objects
@@ -46,8 +45,6 @@ from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.messages import thrown_by
 from ctsql.runtime.spark.internals.plans import AnalysedInsert, empty
 from ctsql.runtime.spark.internals.sessions import setting, without_code
-from ctsql.runtime.statements.dml.changed_rows import change_rows
-from ctsql.runtime.statements.dml.stored_rules import stored_default
 from ctsql.runtime.statements.dml.transaction import OpenTransaction
 from ctsql.runtime.warehouse.replaced_views import check_columns
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -89,13 +86,10 @@ def append_constants(table: DeltaTable, version: int, statement: AnalysedInsert)
     return count
 
 
-TRIES_MAX = 20  # the most tries of a statement on a table that other writers change
 RunSql = Callable[[str], int | Declined]
 """Runs a text for Spark; returns the number of affected rows, -1 if unknown."""
 Outcome = TypeVar("Outcome")
-NO_SUBQUERIES = Declined("Delta runs no subqueries at this place")
 NAME_NOT_FOUND = Declined("Delta has not found a name, and does not say which")
-_REFUSED_SUBQUERIES = ("DELTA_UNSUPPORTED_SUBQUERY", "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY")
 _LOST_ERROR = "Cannot find main error class 'DELTA_MERGE_"
 """Spark's message for an error of Delta's MERGE that lacks its text."""
 
@@ -161,9 +155,15 @@ def write_source(
 ) -> tuple[str, int]:
     """Run DML on a table, within its open transaction if any; the status line and the row count.
 
-    The count is -1 if unknown.
+    The count is -1 if unknown. Raises NOT_SUPPORTED for UPDATE and DELETE with a subquery, which
+    Delta does not run.
     """
     item = target_table(engine, statement.target, search_schema)
+    if statement.verb in ("UPDATE", "DELETE") and statement.text.relations:
+        what = f"a subquery in {statement.verb} of a table"
+        then = "DELETE" if statement.verb == "DELETE" else "UPDATE SET ..."
+        hint = f"Type: MERGE INTO {item.name} USING (SELECT ...) AS s ON ... WHEN MATCHED THEN "
+        raise not_supported(statement.text.relations[0].span, what, hint=hint + then)
     has_alias = statement.verb == "INSERT" or statement.target.aliased
     columns = None if has_alias else [c.name for c in engine.relations.columns_now(item)]
 
@@ -181,36 +181,21 @@ def write_source(
             view=view,
         )
 
-    def write(location: str, run: RunSql, is_copy: bool, /) -> int | Declined:
+    def write(location: str, run: RunSql) -> int | Declined:
         rows = put(statement.text, location, run)
-        table, now = engine.gateway.table(location), engine.relations.columns_now(item)
         if rows is NAME_NOT_FOUND:
-            with temporary_view(empty(engine.session, now)) as view:
+            there = engine.relations.columns_now(item)
+            with temporary_view(empty(engine.session, there)) as view:
                 put(statement.text, location, lambda sql: engine.session.sql(sql).schema, view)
             raise error("INVALID_STATEMENT", span=statement.span, message=NAME_NOT_FOUND.reason)
-        if rows is not NO_SUBQUERIES or not is_copy:
-            return rows
-        metadata = table.metadata_at(table.version())
-        query, assignments = changed_rows(
-            statement, lambda column: stored_default(metadata, column) or "NULL"
-        )
-        return change_rows(
-            table,
-            now,
-            assignments,
-            lambda view: put(query, location, engine.session.sql, view),
-            statement.verb,
-        )
+        return rows
 
     rows = write_table(engine, item, write, within=within, verb=statement.verb)
     return _status(statement.verb, rows), rows
 
 
-class TableWrite(Protocol):
-    """Runs a statement on the table in a folder by ``run``."""
-
-    def __call__(self, location: str, run: RunSql, is_copy: bool, /) -> int | Declined:
-        """Return the number of rows; declined if it must run on a copy of the table."""
+TableWrite = Callable[[str, RunSql], int | Declined]
+"""Runs a statement on the table in a folder; returns what running its text returns."""
 
 
 def write_table(
@@ -219,46 +204,26 @@ def write_table(
     """Write a table in one commit, or in the open transaction; the row count, -1 if unknown."""
     if within is not None:
         return _write_within(engine, item, write, within, verb)
-    for _ in range(TRIES_MAX):
-        with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
-            rows = _write_alone(engine, location, write, verb)
-            if isinstance(rows, Declined):
-                rows = _write_as_transaction(engine, item, write, verb)
-        if not isinstance(rows, Declined):
-            faults.point("source_committed")
-            return rows
-        engine.mint()  # completes what a killed process left
-    detail = f"{TRIES_MAX} times another writer was first."
-    raise error("TRANSACTION_CONFLICT", name=str(item.name), detail=detail)
+    with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
+        rows = _write_alone(engine, location, write, verb)
+    faults.point("source_committed")
+    return rows
 
 
-def _write_alone(engine: Engine, location: str, write: TableWrite, verb: str) -> int | Declined:
-    """Run a statement by itself; declined if it must run on a copy of the table."""
+def _write_alone(engine: Engine, location: str, write: TableWrite, verb: str) -> int:
     table = engine.gateway.table(location)
     before = table.version()
 
     def run(text: str) -> int | Declined:
         if verb != "INSERT":
-            return _change(engine, text, verb)
+            return _change(engine, text)
         insert = _insert_of(table, before, text)
         row_count = append_constants(table, before, insert)
         return _count_affected(insert.run()) if isinstance(row_count, Declined) else row_count
 
-    rows = write(location, run, False)
-    return rows if isinstance(rows, Declined) else _row_count(table, before, rows)
-
-
-def _write_as_transaction(
-    engine: Engine, item: Item, write: TableWrite, verb: str
-) -> int | Declined:
-    """Run a statement as its own transaction; declined if another writer was first."""
-    try:
-        with OpenTransaction(engine, engine.mint(), alone=True) as own:
-            return _write_within(engine, item, write, own, verb)
-    except CtsqlError as problem:
-        if problem.condition != "TRANSACTION_CONFLICT":
-            raise
-        return Declined(problem.detail or problem.message)
+    rows = write(location, run)
+    assert not isinstance(rows, Declined)  # Spark takes every statement
+    return _row_count(table, before, rows)
 
 
 def _write_within(
@@ -269,27 +234,23 @@ def _write_within(
         staged = write(
             appends.origin.location,
             lambda text: appends.stage(_insert_of(appends.origin, appends.version, text).rows),
-            False,
         )
         if not isinstance(staged, Declined):
             return staged
     location = within.location(item)
     table = engine.gateway.table(location)
     before = table.version()
-    rows = write(location, lambda text: _change(engine, text, verb), True)
-    assert not isinstance(rows, Declined)  # a copy takes everything
+    rows = write(location, lambda text: _change(engine, text))
+    assert not isinstance(rows, Declined)  # Spark takes every statement
     return _row_count(table, before, rows)
 
 
-def _change(engine: Engine, text: str, verb: str) -> int | Declined:
-    """Let Spark run a statement; declined if ctsql can do or explain what Delta refuses."""
+def _change(engine: Engine, text: str) -> int | Declined:
+    """Let Spark run a statement; declined if its error lacks the name that was not found."""
     try:
         return _count_affected(engine.session.sql(text))
     except (PySparkException, Py4JJavaError) as problem:
-        first = thrown_by(problem)[0]
-        if verb in ("UPDATE", "DELETE") and first.condition.startswith(_REFUSED_SUBQUERIES):
-            return NO_SUBQUERIES
-        if _LOST_ERROR in first.text:
+        if _LOST_ERROR in thrown_by(problem)[0].text:
             return NAME_NOT_FOUND
         raise
 
@@ -312,7 +273,7 @@ def append_rows(
 ) -> int:
     """Append rows with some of the table's columns in one commit; returns their number."""
 
-    def write(location: str, run: RunSql, _is_copy: bool, /) -> int | Declined:
+    def write(location: str, run: RunSql) -> int | Declined:
         return insert_rows(location, rows, span, run)
 
     return write_table(engine, item, write, within=within, verb="INSERT")

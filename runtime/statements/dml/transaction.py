@@ -29,7 +29,6 @@ from ctsql.runtime.log.batches import BatchPart, BatchText, new_writer_id
 from ctsql.runtime.warehouse.times.multi_table_commit import (
     APP,
     WriteConflict,
-    commit_alone,
     prepare,
     resolve,
 )
@@ -41,7 +40,6 @@ class OpenTransaction:
 
     engine: Engine
     at: int  # the T that it reads
-    alone: bool = False  # it is one statement, which holds its table's lock
     may_be_in: bool = False  # its files may be committed, now or later, also after an error
     group: str = field(default_factory=lambda: uuid.uuid4().hex)
     _copies: dict[str, Clone | Appends] = field(default_factory=dict)
@@ -116,8 +114,7 @@ class OpenTransaction:
             changes = {i: c for i, copy in self._copies.items() if (c := self._change(i, copy))}
             faults.point("transaction_staged")
             if changes:
-                if not self.alone:
-                    self.engine.mint()  # resolves intents that a crash left
+                self.engine.mint()  # resolves intents that a crash left
                 self._commit(changes)
                 self.may_be_in = True
         except BaseException as problem:
@@ -176,12 +173,8 @@ class OpenTransaction:
                 locks.enter_context(commit_lock(location))
             self.may_be_in = True
             try:
-                if self.alone:
-                    ((object_id, change),) = changes.items()
-                    commit_alone(object_id, tables[object_id][1], change)
-                else:
-                    intent = prepare(engine.timeline, self.group, changes, tables)
-                    conflict = resolve(engine.timeline, self.group, tables, intent)
+                intent = prepare(engine.timeline, self.group, changes, tables)
+                conflict = resolve(engine.timeline, self.group, tables, intent)
             except WriteConflict as first:
                 conflict = first
         if conflict is not None:

@@ -37,7 +37,6 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.log.batches import BatchText, own_files
 from ctsql.runtime.log.protocol import Conflict, RowsGone
-from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.write_handle import Committed, Output, UpperMoved
 from ctsql.runtime.warehouse.times.replaced_tables import LOST
 from ctsql.runtime.warehouse.times.timeline import INTENTS, STUCK, Timeline, check_not_stuck
@@ -106,18 +105,6 @@ def _change_intents(
         return None if intents is None else json.dumps(intents)
 
     timeline.record(INTENTS, text)
-
-
-def commit_alone(source: str, table: DeltaTable, change: BatchText) -> None:
-    """Commit a change of one locked table; raises WriteConflict, after deleting its files."""
-    output = _output(source, table, change.version)
-    expected = output.fetch_recent_upper()
-    upper = max(clock.now_ms(), expected) + 1
-    batch = output.batch_of(change.at(expected, upper).to_json())
-    with discard_on_error([batch]):
-        outcome = output.compare_and_append([batch], expected=expected, new=upper)
-    if not isinstance(outcome, Committed):
-        raise WriteConflict(source, table.version())
 
 
 def _output(source: str, table: DeltaTable, version: int) -> Output:
