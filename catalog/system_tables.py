@@ -56,6 +56,8 @@ _REFRESHES = _columns("""
     reason         string   why a view was recomputed, as a code
     detail         string   more about the reason, such as the table
     changed        array<string>!  the tables whose changes a view followed
+    changed_rows   bigint   the changed rows of a view's tables, by their logs; NULL if not counted
+    expected_seconds  double  what recomputing the view was expected to take; NULL if unknown
     rows_inserted  bigint   NULL without statistics
     rows_deleted   bigint   NULL without statistics
     files_written  bigint!  new files with rows

@@ -34,6 +34,8 @@ class Refresh:
     reason: str | None
     detail: str | None
     changed: tuple[str, ...]
+    changed_rows: int | None
+    expected_seconds: float | None
     rows_inserted: int | None
     rows_deleted: int | None
     files_written: int
@@ -96,6 +98,7 @@ def refresh_of(item: Item, output: Item, commit: Commit) -> Refresh | None:
         return None
     metadata = commit.metadata
     work: Mapping[str, Any] = metadata.get(WORK) or {}
+    estimates: Mapping[str, int] = metadata.get("estimates") or {}
     phases: Mapping[str, int] = metadata.get(PHASES) or {}
     t = None if upper == CLOSED else upper - 1
     insert_count, delete_count = rows_changed(commit)
@@ -112,6 +115,8 @@ def refresh_of(item: Item, output: Item, commit: Commit) -> Refresh | None:
         reason=metadata.get("why"),
         detail=_detail_of(metadata),
         changed=tuple(metadata.get("changed", ())),
+        changed_rows=estimates.get("changed_rows"),
+        expected_seconds=_seconds(estimates.get("recompute_ms")),
         rows_inserted=insert_count,
         rows_deleted=delete_count,
         files_written=len(new_files),
@@ -119,12 +124,16 @@ def refresh_of(item: Item, output: Item, commit: Commit) -> Refresh | None:
         rows_read=work.get("rows_read"),
         bytes_read=work.get("bytes_read"),
         jobs=work.get("jobs"),
-        seconds=None if "ms" not in work else work["ms"] / 1000,
+        seconds=_seconds(work.get("ms")),
         phases={name: ms / 1000 for name, ms in phases.items()},
-        delay_seconds=None if t is None else (commit.time_ms - t) / 1000,
+        delay_seconds=_seconds(None if t is None else commit.time_ms - t),
         times=max(len(metadata.get(SHARED_BY, ())), 1),
         process=metadata.get(PROCESS),
     )
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000
 
 
 def _strategy(item: Item, commit: Commit) -> str:

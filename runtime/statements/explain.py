@@ -1,6 +1,6 @@
 """EXPLAIN: the plan of a statement or a stored object, and how views are refreshed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, Declined, not_supported
@@ -131,6 +131,7 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
         lines.append(
             f"  changed: {', '.join(metadata.get('changed', ())) or 'nothing that it reads'}"
         )
+    lines += _estimates_of(metadata.get("estimates", {}))
     lines += _state_of(metadata)
     lines += [
         f"  rows of {name} that expire: {how}"
@@ -167,6 +168,16 @@ def _last_refresh(warehouse: Warehouse, item: Item) -> tuple[Entry, Commit] | No
     if last is None or not table.has(last.version):
         return None
     return last, table.commit_at(last.version)
+
+
+def _estimates_of(estimates: Mapping[str, int]) -> list[str]:
+    """The numbers by which the way was chosen."""
+    lines = []
+    if "changed_rows" in estimates:
+        lines.append(f"  changed rows, by the logs: {estimates['changed_rows']:,}")
+    if "recompute_ms" in estimates:
+        lines.append(f"  recomputing was expected to take {estimates['recompute_ms']:,} ms")
+    return lines
 
 
 def _state_of(metadata: dict[str, Any]) -> list[str]:

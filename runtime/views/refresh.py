@@ -54,7 +54,8 @@ class RefreshOutcome:
     changed_tables: tuple[str, ...] = field(default=())  # the tables with a change
     ms: int = 0  # its cost
     tried_ms: int = 0  # time spent on following in vain; 0 if not tried
-    changed_rows: int = 0  # the changed rows of its tables, as far as their logs say
+    changed_rows: int | None = None  # of its tables, as far as their logs say; None if not counted
+    expected_ms: int | None = None  # what recomputing was expected to take; None if unknown
     due: Due | None = None  # when time changes the view next; None if not computed
 
     def to_metadata(self) -> dict[str, Any]:
@@ -66,13 +67,14 @@ class RefreshOutcome:
             metadata["detail"] = self.detail[:DETAIL_MAX]
         if self.changed_tables:
             metadata["changed"] = list(self.changed_tables)
+        estimates = {"changed_rows": self.changed_rows, "recompute_ms": self.expected_ms}
+        metadata["estimates"] = {name: n for name, n in estimates.items() if n is not None}
         return metadata
 
     def costs_after(self, costs: Costs) -> Costs:
         """The costs known after this refresh."""
-        return costs.after(
-            self.strategy, self.ms, tried_ms=self.tried_ms, changed=self.changed_rows
-        )
+        changed = self.changed_rows or 0
+        return costs.after(self.strategy, self.ms, tried_ms=self.tried_ms, changed=changed)
 
 
 class ViewRefresh:
@@ -88,7 +90,9 @@ class ViewRefresh:
         self.warehouse, self.item, self.time = context.warehouse, context.item, context.time
         self.policy, self.state, self.expiries = context.policy, context.state, context.expiries
         self.costs = Costs()
-        self._is_tried, self._changed_rows = False, 0
+        self._is_tried = False
+        self._changed_rows: int | None = None
+        self._expected_ms: int | None = None
 
     def run(self, clock: Callable[[], int]) -> RefreshOutcome:
         """Stage the change, or the difference of the whole query and the stored rows.
@@ -110,7 +114,7 @@ class ViewRefresh:
         if self.state.is_refused and not self.full:
             self.state.leave_unchanged()  # a refusal is kept
         if isinstance(outcome, RefreshOutcome):
-            return replace(outcome, ms=follow_ms, changed_rows=self._changed_rows)
+            return self._with_estimates(replace(outcome, ms=follow_ms))
         self.context.staging.discard()
         self.state.discard()
         self.expiries.discard()
@@ -119,14 +123,17 @@ class ViewRefresh:
         started_at = clock()
         if outcome.reason != "FIRST_WRITE" or not self._recompute_by_groups():
             recompute(self.context)
-        return RefreshOutcome(
+        done = RefreshOutcome(
             strategy=Strategy.RECOMPUTE,
             why=outcome.reason,
             detail=outcome.detail,
             ms=clock() - started_at,
             tried_ms=follow_ms if self._is_tried else 0,
-            changed_rows=self._changed_rows,
         )
+        return self._with_estimates(done)
+
+    def _with_estimates(self, outcome: RefreshOutcome) -> RefreshOutcome:
+        return replace(outcome, changed_rows=self._changed_rows, expected_ms=self._expected_ms)
 
     def _recompute_by_groups(self) -> bool:
         """Fill the view's state table, and compute the view from its groups.
@@ -197,6 +204,8 @@ class ViewRefresh:
             return RefreshOutcome(strategy=Strategy.NO_CHANGE)
         self._changed_rows = sum(move.rows or 0 for move in moves.values())
         sizes = self._sizes(query, moves, at)
+        if self.policy is Policy.AUTO:
+            self._expected_ms = self.costs.expected_full_ms(sizes)
         why = recompute_why(self.policy, sizes, self.costs)
         if why is not None:
             return Declined(why)
@@ -209,11 +218,10 @@ class ViewRefresh:
         moves = {name: moves[table] for name, table in origin.items() if table in moves}
         state_plan = self.state.look(query.plan, query)
         self.expiries.look(query)
-        full_ms = self.costs.expected_full_ms(sizes) if self.policy is Policy.AUTO else None
-        if full_ms is None or (state_plan is not None and self.state.is_to_fill):
+        if self._expected_ms is None or (state_plan is not None and self.state.is_to_fill):
             return follow_changes(self.context, query, state_plan, moves, span)
         session = self.warehouse.gateway.session
-        with time_limit(session, took_ms, full_ms) as limit:
+        with time_limit(session, took_ms, self._expected_ms) as limit:
             context = replace(self.context, limit=limit)
             return follow_changes(context, query, state_plan, moves, span)
 

@@ -17,8 +17,8 @@ from typing import Any
 
 RECOMPUTED_ROWS_MAX = 10_000
 """If the view's tables have fewer rows in total, recompute."""
-CHANGED_PART_MAX = 0.15
-"""If more than this part of a table changed, recompute."""
+CHANGED_PART_MAX = 0.5
+"""If the inserted and deleted rows are more than this part of a table, recompute."""
 WORTH_MS = 2_000  # over small tables, following is tried if recomputing took this long
 READING_MS = 200
 """Assumed cost of planning one table's change at one place of a query, until it is measured."""

@@ -22,8 +22,10 @@ from ctsql.planner.ivm import ClockWindow, TableUse
 from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.delta.keyed_scan import KeyPairs, change_of, rows_of, rows_with_keys
+from ctsql.runtime.delta.table_rows import ENABLE_VECTORS
 from ctsql.runtime.log.actions import RowChange, rows_changed
 from ctsql.runtime.log.table_changes import StoredVersion, VersionChange, merge, rows_inserted
+from ctsql.runtime.log.table_metadata import is_on
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import consolidate_all, consolidate_change_feed
@@ -89,8 +91,9 @@ def find_move(
     if kind is RowChange.FAILED:
         return Declined("ERROR_HELD", f"{item.name}")
     counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
-    if any(c.change_paths for c in commits):
-        counts = [None]
+    has_vectors = is_on(table.metadata.configuration, ENABLE_VECTORS)
+    if any(c.change_paths for c in commits) and not has_vectors:
+        counts = [None]  # files with unchanged rows were written again
     if version_change.is_shared or version_change.parts:
         counts = [rows_inserted(table, version_change) if kind is RowChange.APPEND else None]
     row_counts = [n for n in counts if n is not None]

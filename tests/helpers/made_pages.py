@@ -79,6 +79,7 @@ def refresh(name: str, n: int, strategy: str = "incremental", kind: str = VIEW) 
     return Refresh(
         object=name, output=name, kind=kind, t=NOW_T - 7_000 * n, at=at, version=1_000 - n,
         strategy=strategy, reason=None, detail=None, changed=("orders",),
+        changed_rows=3, expected_seconds=2.5,
         rows_inserted=(n * 37) % 90, rows_deleted=(n * 11) % 20, files_written=1,
         bytes_written=4_000, rows_read=300 + n, bytes_read=70_000, jobs=2,
         seconds=0.2 + (n * 13 % 17) / 20 + (2.5 if strategy.startswith("recompute") else 0),

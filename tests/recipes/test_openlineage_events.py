@@ -14,7 +14,8 @@ T = 1_767_225_600_000
 REFRESH = Refresh(
     object="orders_per_day", output="orders_per_day", kind="materialized view", t=T,
     at=datetime.fromtimestamp(T / 1000, UTC), version=7, strategy="incremental", reason=None,
-    detail=None, changed=("orders", "customers"), rows_inserted=2, rows_deleted=1,
+    detail=None, changed=("orders", "customers"), changed_rows=2,
+    expected_seconds=0.5, rows_inserted=2, rows_deleted=1,
     files_written=1, bytes_written=900, rows_read=2, bytes_read=800, jobs=3, seconds=0.5, phases={},
     delay_seconds=1.0, times=1, process=None,
 )  # fmt: skip

@@ -20,7 +20,8 @@ from ctsql.runtime.monitoring.status import Pulse, State
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "observing"
 REFRESH = Refresh(
     object="m", output="m", kind="materialized view", t=5, at=datetime.fromtimestamp(1, UTC),
-    version=3, strategy="incremental", reason=None, detail=None, changed=(), rows_inserted=4,
+    version=3, strategy="incremental", reason=None, detail=None, changed=(),
+    changed_rows=None, expected_seconds=None, rows_inserted=4,
     rows_deleted=None, files_written=1, bytes_written=10, rows_read=7, bytes_read=70, jobs=2,
     seconds=1.5, phases={"compute": 1.0, "state": 0.25}, delay_seconds=0.5, times=1, process="h:1",
 )  # fmt: skip

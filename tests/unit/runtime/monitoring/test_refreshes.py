@@ -101,8 +101,9 @@ WORK = {"ms": 1500, "jobs": 2, "rows_read": 7, "bytes_read": 70}
 
 ROWS = [
     (VIEW, 6, {"strategy": "incremental", "changed": ["t"], "work": WORK, "phases": {"compute": 9},
-               "process": "h:1"},
-     {"t": 5, "strategy": "incremental", "changed": ("t",), "seconds": 1.5, "jobs": 2,
+               "process": "h:1", "estimates": {"changed_rows": 3, "recompute_ms": 2500}},
+     {"t": 5, "strategy": "incremental", "changed": ("t",), "changed_rows": 3,
+      "expected_seconds": 2.5, "seconds": 1.5, "jobs": 2,
       "rows_inserted": 4, "bytes_written": 10, "phases": {"compute": 0.009}, "process": "h:1",
       "delay_seconds": 0.995, "at": datetime.fromtimestamp(1, UTC)}),
     (VIEW, 6, {"failed": True}, {"strategy": "the query failed"}),
