@@ -243,6 +243,11 @@ class _PreparedRows(RowSet):
         return self.frame if isinstance(rows, Declined) else rows.plain_frame
 
     @property
+    def row_count(self) -> int:
+        rows = self.collect()
+        return self.frame.count() if isinstance(rows, Declined) else rows.row_count
+
+    @property
     def is_empty(self) -> bool:
         rows = self.collect()
         return self.frame.isEmpty() if isinstance(rows, Declined) else rows.is_empty

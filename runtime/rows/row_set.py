@@ -54,6 +54,11 @@ class RowSet(ABC):
 
     @property
     @abstractmethod
+    def row_count(self) -> int:
+        """The number of rows; runs a job unless they are local."""
+
+    @property
+    @abstractmethod
     def is_empty(self) -> bool:
         """Are there none?"""
 
@@ -145,6 +150,11 @@ class SparkRows(RowSet):
     def plain_frame(self) -> DataFrame:
         """The same."""
         return self._frame
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows; runs a job."""
+        return self._frame.count()
 
     @property
     def is_empty(self) -> bool:

@@ -91,7 +91,7 @@ class ViewState(SideTable):
             if is_above(groups.plain_frame, plan.bounded_columns):
                 self.refuse("STATE_ROUNDS")
                 return
-            if count_max is not None and groups.plain_frame.count() > count_max:
+            if count_max is not None and groups.row_count > count_max:
                 self.refuse("STATE_LARGE")
                 return
             stage = self.warehouse.queries.stage

@@ -48,6 +48,4 @@ def _are_most(stored_rows: StoredRows, keys: RowSet) -> bool:
     count = stored_rows.count
     if count is None or count < KEYS_COUNTED_MIN:
         return False
-    local_keys = keys.local
-    key_count = keys.frame.count() if isinstance(local_keys, Declined) else local_keys.row_count
-    return key_count > count // 2
+    return keys.row_count > count // 2

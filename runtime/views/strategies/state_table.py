@@ -6,13 +6,7 @@ from itertools import takewhile
 from typing import TypeVar
 
 from ctsql.catalog.errors import Declined
-from ctsql.planner.ivm import (
-    ChangePlan,
-    ChangeTexts,
-    StatePlan,
-    StepText,
-    Text,
-)
+from ctsql.planner.ivm import ChangePlan, ChangeTexts, StatePlan, StepText, Text
 from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.planner.ivm.sql.queries import StateSteps
 from ctsql.runtime.delta.keyed_scan import StoredRows
@@ -23,12 +17,7 @@ from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import groups_max, is_above
 from ctsql.runtime.views.strategies.first_rows import are_grouped_rightly
-from ctsql.runtime.views.view_diff import (
-    signed_form,
-    stage_rows,
-    stage_signed_rows,
-    stored_form,
-)
+from ctsql.runtime.views.view_diff import signed_form, stage_rows, stage_signed_rows, stored_form
 
 NAME = Strategy.STATE_TABLE
 NOT_EXACT = Declined("STATE_ROUNDS")
