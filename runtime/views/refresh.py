@@ -22,6 +22,7 @@ from ctsql.runtime.views.outcomes import Due, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
+    GRACE_MS,
     REASONS_THAT_FILL_EXPIRIES,
     Costs,
     Policy,
@@ -221,7 +222,7 @@ class ViewRefresh:
         if self._expected_ms is None or (state_plan is not None and self.state.is_to_fill):
             return follow_changes(self.context, query, state_plan, moves, span)
         session = self.warehouse.gateway.session
-        with time_limit(session, took_ms, self._expected_ms) as limit:
+        with time_limit(session, took_ms, self._expected_ms + GRACE_MS) as limit:
             context = replace(self.context, limit=limit)
             return follow_changes(context, query, state_plan, moves, span)
 

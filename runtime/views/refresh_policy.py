@@ -3,8 +3,8 @@
 docs/views.md lists the ways; each leaves the same rows.
 
 The inputs are row counts from the tables' logs, and what this view's refreshes have shown
-(:class:`Costs`; each commit stores them for the next refresh). A refresh that has taken as long as
-a recomputation is stopped (:mod:`ctsql.runtime.views.time_limit`), and the view is recomputed. One
+(:class:`Costs`; each commit stores them for the next refresh). A refresh that takes longer than a
+recomputation is stopped (:mod:`ctsql.runtime.views.time_limit`), and the view is recomputed. One
 slow refresh may be caused by the process's start, so changes of at least its size are recomputed
 after the second, over few rows after the first. Smaller changes are followed as before. After some
 recomputations such a change is followed again: tables grow.
@@ -22,6 +22,8 @@ CHANGED_PART_MAX = 0.5
 WORTH_MS = 2_000  # over small tables, following is tried if recomputing took this long
 READING_MS = 200
 """Assumed cost of planning one table's change at one place of a query, until it is measured."""
+GRACE_MS = 300
+"""A refresh is stopped so much after the time of a recomputation: what is left may be short."""
 SLOWER_MAX = 1.2
 """A refresh was slow if it took more than so many times as long as recomputing."""
 FEW_ROWS_MAX = 500_000

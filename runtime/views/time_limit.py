@@ -1,4 +1,4 @@
-"""A limit for following a view's changes: it may take as long as recomputing the view."""
+"""A limit for following a view's changes: it may take little longer than recomputing the view."""
 
 import threading
 import uuid
@@ -13,7 +13,7 @@ _AGAIN_S = 0.2  # a tag's later jobs are cancelled after so many seconds
 
 
 class TookLonger(Exception):
-    """The incremental refresh has taken as long as a recomputation."""
+    """The incremental refresh has taken longer than it may."""
 
 
 class TimeLimit:

@@ -92,7 +92,7 @@ def test_a_change_of_most_keys_is_recomputed(
 def test_following_that_takes_long_is_given_up(
     con: Connection, monkeypatch: pytest.MonkeyPatch, few: int, second: str
 ) -> None:
-    """It ends when it has taken as long as recomputing; it is tried twice, over few rows once."""
+    """It ends when it takes longer than recomputing; it is tried twice, over few rows once."""
     monkeypatch.setattr(refresh_policy, "FEW_ROWS_MAX", few)
     con.execute("CREATE TABLE t (k INT, v INT)")
     con.execute("INSERT INTO t SELECT CAST(id % 9 AS INT), 1 FROM range(20000)")

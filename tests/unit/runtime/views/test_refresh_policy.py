@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from ctsql.runtime.views.refresh_policy import (
     FEW_ROWS_MAX,
+    GRACE_MS,
     READING_MS,
     RECOMPUTED_ROWS_MAX,
     SLOWER_MAX,
@@ -82,7 +83,7 @@ def test_what_was_measured_goes_before_what_is_estimated(
 
 def refreshed(costs: Costs, sizes: Sizes, follow_ms: int, full_ms: int) -> tuple[Costs, int]:
     """The costs after a refresh under ``auto``, and what it took."""
-    changed, budget_ms = sizes.changed, costs.expected_full_ms(sizes) or 0
+    changed, budget_ms = sizes.changed, (costs.expected_full_ms(sizes) or 0) + GRACE_MS
     if recompute_why(Policy.AUTO, sizes, costs) is not None:
         return costs.after(Strategy.RECOMPUTE, full_ms, changed=changed), full_ms
     if follow_ms <= budget_ms:
@@ -110,9 +111,9 @@ def test_no_refresh_costs_much_more_than_the_cheaper_way(
     for _ in range(UNTRIED_MAX):
         costs, ms = refreshed(costs, sizes, follow_ms, full_ms)
         spent.append(ms)
-    assert max(spent) <= 3 * cheaper
+    assert max(spent) <= 3 * cheaper + GRACE_MS
     if slower_first == 2:
-        assert max(spent) <= 2 * cheaper
+        assert max(spent) <= 2 * cheaper + GRACE_MS
         assert sum(ms > SLOWER_MAX * cheaper for ms in spent[2:]) <= 1
 
 
