@@ -5,9 +5,9 @@ docs/views.md lists the ways; each leaves the same rows.
 The inputs are row counts from the tables' logs, and what this view's refreshes have shown
 (:class:`Costs`; each commit stores them for the next refresh). A refresh that takes longer than a
 recomputation is stopped (:mod:`ctsql.runtime.views.time_limit`), and the view is recomputed. One
-slow refresh may be caused by the process's start, so changes of at least its size are recomputed
-after the second, over few rows after the first. Smaller changes are followed as before. After some
-recomputations such a change is followed again: tables grow.
+slow refresh may be caused by the process's start, so changes of at least half its size are
+recomputed after the second, over few rows after the first. Smaller ones are followed as before.
+After some recomputations such a change is followed again: tables grow.
 """
 
 from collections.abc import Mapping, Sequence
@@ -175,7 +175,7 @@ class Costs:
         if self.full_ms is not None and self.fulls > 1 and ms > SLOWER_MAX * self.full_ms:
             slow_changes = (*self.slow_changes, changed)[-SLOW_MAX:]
             return replace(self, slow_changes=slow_changes, untried=0)
-        if changed < max(self.slow_changes, default=0):
+        if changed < self._slow_from:
             return replace(self, is_followed=True)
         return replace(self, is_followed=True, slow_changes=(), untried=0)
 
@@ -183,7 +183,12 @@ class Costs:
         """Whether an incremental refresh after a change of this size is likely to be slow."""
         if len(self.slow_changes) < (1 if sizes.are_few else SLOW_MAX):
             return False
-        return sizes.changed >= max(self.slow_changes)
+        return sizes.changed >= self._slow_from
+
+    @property
+    def _slow_from(self) -> int:
+        """The least size that counts as that of the slow changes: half of it."""
+        return max(self.slow_changes, default=0) // 2
 
 
 def _mix(before: int | None, now: int) -> int:

@@ -91,8 +91,8 @@ def find_move(
     if kind is RowChange.FAILED:
         return Declined("ERROR_HELD", f"{item.name}")
     counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
-    has_vectors = is_on(table.metadata.configuration, ENABLE_VECTORS)
-    if any(c.change_paths for c in commits) and not has_vectors:
+    has_feed = any(c.change_paths for c in commits)
+    if has_feed and not is_on(table.metadata.configuration, ENABLE_VECTORS):
         counts = [None]  # files with unchanged rows were written again
     if version_change.is_shared or version_change.parts:
         counts = [rows_inserted(table, version_change) if kind is RowChange.APPEND else None]

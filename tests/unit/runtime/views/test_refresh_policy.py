@@ -57,10 +57,11 @@ MANY = Sizes((BIG,), (1,), readings=50)
         (SMALL, Costs(full_ms=1000, is_followed=True), None),
         (SMALL, Costs(full_ms=1000, is_followed=True, slow_changes=(1,)), "SLOWER_BEFORE"),
         (LARGE, Costs(full_ms=1000, slow_changes=(1,)), "SLOWER_BEFORE"),
-        (LARGE, Costs(full_ms=1000, slow_changes=(2,)), None),  # a smaller change
+        (LARGE, Costs(full_ms=1000, slow_changes=(3,)), "SLOWER_BEFORE"),  # half of it
+        (LARGE, Costs(full_ms=1000, slow_changes=(4,)), None),  # a smaller change
         (HUGE, Costs(full_ms=1000, slow_changes=(1,)), None),  # its plans were made
         (HUGE, Costs(full_ms=1000, slow_changes=(1, 1)), "SLOWER_BEFORE"),
-        (HUGE, Costs(full_ms=1000, slow_changes=(1, 2)), None),
+        (HUGE, Costs(full_ms=1000, slow_changes=(1, 4)), None),
         (HUGE, Costs(full_ms=1000, slow_changes=(0, 0)), "SLOWER_BEFORE"),  # of unknown size
         (LARGE, Costs(full_ms=1000, slow_changes=(1,), untried=UNTRIED_MAX), None),
         (LARGE, Costs(slow_changes=(1,)), None),
