@@ -102,7 +102,7 @@ def refreshed(costs: Costs, sizes: Sizes, follow_ms: int, full_ms: int) -> tuple
 def test_no_refresh_costs_much_more_than_the_cheaper_way(
     sizes: Sizes, slower: int, follow_ms: int, full_ms: int, slower_first: int
 ) -> None:
-    """Three times as much at first; from the third on as much, but where recomputing is timed.
+    """Three times as much at first; from the third on as much, and what goes unnoticed.
 
     When the view is made its query is new to Spark, so recomputing takes longer than later; over
     few rows most of that time.
@@ -115,7 +115,7 @@ def test_no_refresh_costs_much_more_than_the_cheaper_way(
     assert max(spent) <= 3 * cheaper + GRACE_MS
     if slower_first == 2:
         assert max(spent) <= 2 * cheaper + GRACE_MS
-        assert sum(ms > SLOWER_MAX * cheaper for ms in spent[2:]) <= 1
+        assert all(ms <= SLOWER_MAX * cheaper + GRACE_MS for ms in spent[2:])
 
 
 @pytest.mark.parametrize("rows", [BIG, FEW_ROWS_MAX])
