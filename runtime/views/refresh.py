@@ -14,6 +14,7 @@ from typing import Any
 from ctsql.catalog.errors import DataError, Declined, EnvironmentProblem, StatementError
 from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
+from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.spark.failures.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
 from ctsql.runtime.views.change_plans import PreparedQuery, not_compared, prepared
@@ -55,7 +56,7 @@ class RefreshOutcome:
     changed_tables: tuple[str, ...] = field(default=())  # the tables with a change
     ms: int = 0  # its cost
     tried_ms: int = 0  # time spent on following in vain; 0 if not tried
-    changed_rows: int | None = None  # of its tables, as far as their logs say; None if not counted
+    changed_rows: int | None = None  # of its tables, by their logs; None if not counted
     expected_ms: int | None = None  # what recomputing was expected to take; None if unknown
     due: Due | None = None  # when time changes the view next; None if not computed
 
@@ -203,7 +204,7 @@ class ViewRefresh:
         if not moves and not self.context.view.reads_clock:
             self.state.leave_unchanged()
             return RefreshOutcome(strategy=Strategy.NO_CHANGE)
-        self._changed_rows = sum(move.rows or 0 for move in moves.values())
+        self._changed_rows = sum_known(move.rows for move in moves.values())
         sizes = self._sizes(query, moves, at)
         if self.policy is Policy.AUTO:
             self._expected_ms = self.costs.expected_full_ms(sizes)

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
+from ctsql.runtime.log.actions import sum_known
+
 RECOMPUTED_ROWS_MAX = 10_000
 """If the view's tables have fewer rows in total, recompute."""
 CHANGED_PART_MAX = 0.5
@@ -100,8 +102,8 @@ class Sizes:
 
     @property
     def changed(self) -> int:
-        """The changed rows of all tables; a change of unknown size counts as none."""
-        return sum(rows or 0 for rows in self.changes)
+        """The changed rows of all tables; 0 if one is unknown, so that it is of the least size."""
+        return sum_known(self.changes) or 0
 
     @property
     def are_few(self) -> bool:
