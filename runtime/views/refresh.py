@@ -75,8 +75,13 @@ class RefreshOutcome:
 
     def costs_after(self, costs: Costs) -> Costs:
         """The costs known after this refresh."""
-        changed = self.changed_rows or 0
-        return costs.after(self.strategy, self.ms, tried_ms=self.tried_ms, changed=changed)
+        return costs.after(
+            self.strategy,
+            self.ms,
+            tried_ms=self.tried_ms,
+            changed=self.changed_rows or 0,
+            expected_ms=self.expected_ms,
+        )
 
 
 class ViewRefresh:
@@ -197,6 +202,7 @@ class ViewRefresh:
         if isinstance(span, Declined):
             return span
         before, at = span
+        is_cold = self.item.id not in self.warehouse.relations.change_plans
         query = prepared(self.warehouse, self.item, at)
         moves = self._moves(query, before, at)
         if isinstance(moves, Declined):
@@ -207,7 +213,7 @@ class ViewRefresh:
         self._changed_rows = sum_known(move.rows for move in moves.values())
         sizes = self._sizes(query, moves, at)
         if self.policy is Policy.AUTO:
-            self._expected_ms = self.costs.expected_full_ms(sizes)
+            self._expected_ms = self.costs.expected_full_ms(sizes, is_cold=is_cold)
         why = recompute_why(self.policy, sizes, self.costs)
         if why is not None:
             return Declined(why)

@@ -26,6 +26,8 @@ READING_MS = 200
 """Assumed cost of planning one table's change at one place of a query, until it is measured."""
 GRACE_MS = 300
 """A refresh is stopped so much after the time of a recomputation: what is left may be short."""
+COLD_TIMES = 4
+"""A view's first refresh in a process takes about so many times as long, by either way."""
 SLOWER_MAX = 1.2
 """A refresh was slow if it took more than so many times as long as recomputing."""
 FEW_ROWS_MAX = 500_000
@@ -81,7 +83,7 @@ RECOMPUTE_REASONS = {
     "STATE_LARGE": "its groups are too many for all of them to be read each time",
     "STATE_ROUNDS": "its sums or averages would not be exact",
     "TEXTS_FAILED": "a query of the change plan failed",
-    "TOOK_LONGER": "the incremental refresh was stopped, as it took as long as recomputing",
+    "TOOK_LONGER": "the incremental refresh was stopped, as recomputing should take less time",
 }
 """Why a view with a change plan was recomputed, by code; sorted.
 
@@ -121,14 +123,18 @@ class Costs:
     slow_changes: tuple[int, ...] = ()  # the changed rows of the last slow refreshes
     untried: int = 0  # recomputations since following such a change was tried
 
-    def expected_full_ms(self, sizes: Sizes) -> int | None:
+    def expected_full_ms(self, sizes: Sizes, *, is_cold: bool = False) -> int | None:
         """What recomputing should take: a part of the first time, when the query is new to Spark.
 
         Measured on TPC-DS and TPC-H: about a quarter over few rows, half over many.
+
+        Args:
+            is_cold: it is the view's first refresh in this process.
         """
-        if self.full_ms is None or self.fulls != 1:
-            return self.full_ms
-        return self.full_ms // (4 if sizes.are_few else 2)
+        if self.full_ms is None:
+            return None
+        part = (4 if sizes.are_few else 2) if self.fulls == 1 else 1
+        return self.full_ms // part * (COLD_TIMES if is_cold else 1)
 
     @staticmethod
     def of(metadata: object) -> "Costs":
@@ -151,12 +157,21 @@ class Costs:
         """Reset the costs of incremental refreshes, as from now on they have expiry tables."""
         return replace(self, is_followed=False, slow_changes=(), untried=0)
 
-    def after(self, strategy: Strategy, ms: int, *, tried_ms: int = 0, changed: int = 0) -> "Costs":
+    def after(
+        self,
+        strategy: Strategy,
+        ms: int,
+        *,
+        tried_ms: int = 0,
+        changed: int = 0,
+        expected_ms: int | None = None,
+    ) -> "Costs":
         """The costs after one more refresh.
 
         Args:
             strategy: of the refresh. ms: what it took. tried_ms: what an incremental refresh took
                 before the view was recomputed; 0 if none was tried. changed: the changed rows.
+                expected_ms: what recomputing should have taken instead; None if unknown.
         """
         match strategy:
             case Strategy.NO_CHANGE:
@@ -169,12 +184,12 @@ class Costs:
                     untried=self.untried + 1,
                     fulls=min(self.fulls + 1, 2),
                 )
-                return costs._followed(tried_ms + ms, changed) if tried_ms else costs
+                return costs._followed(tried_ms + ms, ms, changed) if tried_ms else costs
             case _:
-                return self._followed(ms, changed)
+                return self._followed(ms, expected_ms, changed)
 
-    def _followed(self, ms: int, changed: int) -> "Costs":
-        if self.full_ms is not None and self.fulls > 1 and ms > SLOWER_MAX * self.full_ms:
+    def _followed(self, ms: int, full_ms: int | None, changed: int) -> "Costs":
+        if full_ms is not None and ms > SLOWER_MAX * full_ms:
             slow_changes = (*self.slow_changes, changed)[-SLOW_MAX:]
             return replace(self, slow_changes=slow_changes, untried=0)
         if changed < self._slow_from:

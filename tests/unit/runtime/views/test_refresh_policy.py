@@ -84,11 +84,15 @@ def test_what_was_measured_goes_before_what_is_estimated(
 
 def refreshed(costs: Costs, sizes: Sizes, follow_ms: int, full_ms: int) -> tuple[Costs, int]:
     """The costs after a refresh under ``auto``, and what it took."""
-    changed, budget_ms = sizes.changed, (costs.expected_full_ms(sizes) or 0) + GRACE_MS
+    changed, expected_ms = sizes.changed, costs.expected_full_ms(sizes) or 0
+    budget_ms = expected_ms + GRACE_MS
     if recompute_why(Policy.AUTO, sizes, costs) is not None:
         return costs.after(Strategy.RECOMPUTE, full_ms, changed=changed), full_ms
     if follow_ms <= budget_ms:
-        return costs.after(Strategy.INCREMENTAL, follow_ms, changed=changed), follow_ms
+        costs = costs.after(
+            Strategy.INCREMENTAL, follow_ms, changed=changed, expected_ms=expected_ms
+        )
+        return costs, follow_ms
     tried = costs.after(Strategy.RECOMPUTE, full_ms, tried_ms=budget_ms, changed=changed)
     return tried, budget_ms + full_ms
 
@@ -151,13 +155,26 @@ def test_costs_are_handed_on() -> None:
     known = known.after(Strategy.RECOMPUTE, 300)
     assert known.full_ms == 300
     for ms, changed in ((361, 40), (900, 20), (360, 19), (800, 30)):
-        known = known.after(Strategy.STATE_TABLE, ms, changed=changed)
+        known = known.after(Strategy.STATE_TABLE, ms, changed=changed, expected_ms=300)
     assert known == Costs(full_ms=300, is_followed=True, slow_changes=(20, 30), fulls=2)
     assert Costs.of(json.loads(json.dumps(known.to_metadata()))) == known
+    assert known.after(Strategy.STATE_TABLE, 1200, changed=9, expected_ms=1200) == known
     tried = known.after(Strategy.RECOMPUTE, 300, tried_ms=61, changed=7)
     assert tried.slow_changes == (30, 7)
     assert tried.after(Strategy.STATE_TABLE, 360, changed=30).slow_changes == ()
     assert Costs.of(None) == Costs.of("?") == Costs()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fulls", "warm_ms", "cold_ms"),
+    [(LARGE, 1, 200, 800), (HUGE, 1, 400, 1600), (LARGE, 2, 800, 3200), (HUGE, 2, 800, 3200)],
+)
+def test_what_recomputing_should_take(sizes: Sizes, fulls: int, warm_ms: int, cold_ms: int) -> None:
+    """The first time is that of a new query; a process's first is longer."""
+    costs = Costs(full_ms=800, fulls=fulls)
+    assert costs.expected_full_ms(sizes) == warm_ms
+    assert costs.expected_full_ms(sizes, is_cold=True) == cold_ms
+    assert Costs().expected_full_ms(sizes, is_cold=True) is None
 
 
 def test_new_expiry_tables_make_old_times_void() -> None:
