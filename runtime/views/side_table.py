@@ -320,7 +320,7 @@ class SideTable:
         if self._batch is not None:
             self._batch.discard()
             self._batch = None
-        self.did = ""
+        self.is_filled, self.did = False, ""
 
 
 @dataclass(frozen=True, slots=True)

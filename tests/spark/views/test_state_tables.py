@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.views.refresh_policy import Costs, Strategy
 from ctsql.runtime.views.side_table import side_tables_of
 from ctsql.runtime.views.time_limit import TimeLimit
@@ -98,6 +99,33 @@ def test_large_groups_are_read_once(con: Connection, monkeypatch: pytest.MonkeyP
     con.execute("DELETE FROM t WHERE v < 9")
     told = check(con, "sums", query)
     assert (told["strategy"], told["state_did"]) == (Strategy.STATE_TABLE.value, ADDED)
+
+
+@pytest.mark.parametrize(
+    ("options", "query"),
+    [
+        ("", "SELECT k, 10 / sum(v) AS r FROM t GROUP BY k"),
+        ("", "SELECT k, sum(v) AS r FROM t GROUP BY k HAVING 10 / sum(v) > 0"),
+        ("", "SELECT 10 / sum(v) AS r FROM t WHERE k = 1"),
+        (", ASSERT NOT NULL r", "SELECT k, nullif(sum(v), 0) AS r FROM t GROUP BY k"),
+    ],
+)
+def test_groups_of_which_no_rows_can_be_made(con: Connection, options: str, query: str) -> None:
+    """The groups can be stored, but the view is an error until the data is mended."""
+    con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 5), (1, -5), (2, 4)")
+    made = f"CREATE MATERIALIZED VIEW m WITH (REFRESH POLICY = strict{options}) AS {query}"
+    for statement, mend in ((made, "INSERT INTO t VALUES (1, 2)"), ("SELECT * FROM m", "")):
+        with pytest.raises(CtsqlError) as failure:
+            con.execute(statement)
+        assert failure.value.condition == "VIEW_FAILED"
+        if mend:
+            con.execute(f"{mend}; {made}")
+            assert check(con, "m", query)["state_did"] == FILLED
+            con.execute("INSERT INTO t VALUES (1, -2)")
+    con.execute("INSERT INTO t VALUES (1, 3)")
+    check(con, "m", query)
+    con.execute("INSERT INTO t VALUES (1, 4)")
+    assert check(con, "m", query)["strategy"] == Strategy.STATE_TABLE.value
 
 
 def test_a_long_job_is_given_up(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
