@@ -60,6 +60,10 @@ _PIPES = {"LIMIT": "WHERE", **dict.fromkeys(("SET", "RENAME", "EXTEND", "DROP"),
 """Operators of a pipe that sqlglot lacks, with one that it has and that takes the same."""
 
 
+_NAMES_IN_SPARK = word_set("GLOB NOTNULL RETURNING XOR")
+"""Words that are operators or clauses for sqlglot only."""
+
+
 def gaps(tokens: Tokens) -> list[Edit]:
     """The edits for a text that sqlglot could not parse unchanged."""
     edits: list[Edit] = []
@@ -70,7 +74,8 @@ def gaps(tokens: Tokens) -> list[Edit]:
         elif token.upper in (">", ">>", ">>>") and types:
             types = max(types - len(token.upper), 0)
             continue
-        if token.upper == "DEFAULT" and tk.upper_at(tokens, index + 1) == ".":
+        is_schema = token.upper == "DEFAULT" and tk.upper_at(tokens, index + 1) == "."
+        if is_schema or token.upper in _NAMES_IN_SPARK:
             edits.append(Edit(span=token.span, text=backtick(token.text)))
         elif token.upper == "WINDOW" and not _is_window_clause(tokens, index):
             edits.append(Edit(span=token.span, text="windo_"))

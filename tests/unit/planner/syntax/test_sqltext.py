@@ -57,6 +57,7 @@ QUERIES = [
     "SELECT row_number() OVER (PARTITION BY b ORDER BY c ROWS UNBOUNDED PRECEDING)"
     " rn FROM <t> QUALIFY rn = 1",
     "SELECT sum(a) OVER w FROM <t> WINDOW w AS (PARTITION BY b)",
+    "SELECT glob.a AS notnull FROM <t!> AS glob ORDER BY returning, xor",
     "SELECT a, count(*) FROM <t> GROUP BY ALL ORDER BY ALL",
     "SELECT a FROM <t> GROUP BY GROUPING SETS ((a), ())",
     "SELECT window.start FROM <t> GROUP BY window(ts, '5 minutes')",
