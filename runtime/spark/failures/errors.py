@@ -375,7 +375,10 @@ def _about_the_statement(
         return error("INVALID_NAME", span=span, name=names, detail=detail)
     if condition == "DELTA_UNSUPPORTED_SUBQUERY":
         what = f"a subquery in the {parameters.get('operation', 'statement')}"
-        return not_supported(span, what, hint="Join what it reads, in USING (SELECT ...).")
+        hint = (
+            "Join what it reads, in USING of a MERGE: MERGE INTO t USING (SELECT ...) AS s ON ..."
+        )
+        return not_supported(span, what, hint=hint)
     if condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY":
         what, why = (
             "changing or deleting rows of this table",

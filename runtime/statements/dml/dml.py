@@ -155,12 +155,12 @@ def write_source(
 ) -> tuple[str, int]:
     """Run DML on a table, within its open transaction if any; the status line and the row count.
 
-    The count is -1 if unknown. Raises NOT_SUPPORTED for UPDATE and DELETE with a subquery, which
-    Delta does not run.
+    The count is -1 if unknown. Raises NOT_SUPPORTED for UPDATE and DELETE that read another
+    relation, which Delta does not run.
     """
     item = target_table(engine, statement.target, search_schema)
     if statement.verb in ("UPDATE", "DELETE") and statement.text.relations:
-        what = f"a subquery in {statement.verb} of a table"
+        what = f"another relation in {statement.verb} of a table"
         then = "DELETE" if statement.verb == "DELETE" else "UPDATE SET ..."
         hint = f"Type: MERGE INTO {item.name} USING (SELECT ...) AS s ON ... WHEN MATCHED THEN "
         raise not_supported(statement.text.relations[0].span, what, hint=hint + then)
