@@ -31,6 +31,7 @@ from ctsql.runtime.views.refresh_policy import (
     Strategy,
     looked_ahead,
     recompute_why,
+    size_of,
 )
 from ctsql.runtime.views.side_table import DAMAGED, EXPIRIES, STATE, Pointer, SideTable
 from ctsql.runtime.views.strategies import follow
@@ -79,7 +80,7 @@ class RefreshOutcome:
             self.strategy,
             self.ms,
             tried_ms=self.tried_ms,
-            changed=self.changed_rows or 0,
+            changed=size_of(self.changed_rows),
             expected_ms=self.expected_ms,
         )
 

@@ -33,6 +33,7 @@ SLOWER_MAX = 1.2
 FEW_ROWS_MAX = 500_000
 """With fewer rows in the view's tables, Spark's planning is most of the first computation."""
 SLOW_MAX = 2  # so many slow refreshes are known; over few rows the last one is enough
+UNKNOWN_ROWS = 2**62  # the size of a change whose rows are not counted
 UNTRIED_MAX = 20  # after so many recomputations following is tried again
 
 LOOKED_AHEAD_MS = (60_000, 7_200_000, 604_800_000)
@@ -104,8 +105,8 @@ class Sizes:
 
     @property
     def changed(self) -> int:
-        """The changed rows of all tables; 0 if one is unknown, so that it is of the least size."""
-        return sum_known(self.changes) or 0
+        """The changed rows of all tables."""
+        return size_of(sum_known(self.changes))
 
     @property
     def are_few(self) -> bool:
@@ -192,7 +193,7 @@ class Costs:
         if full_ms is not None and ms > SLOWER_MAX * full_ms:
             slow_changes = (*self.slow_changes, changed)[-SLOW_MAX:]
             return replace(self, slow_changes=slow_changes, untried=0)
-        if changed < self._slow_from:
+        if self.slow_changes and not self._are_alike(changed):
             return replace(self, is_followed=True)
         return replace(self, is_followed=True, slow_changes=(), untried=0)
 
@@ -200,12 +201,20 @@ class Costs:
         """Whether an incremental refresh after a change of this size is likely to be slow."""
         if len(self.slow_changes) < (1 if sizes.are_few else SLOW_MAX):
             return False
-        return sizes.changed >= self._slow_from
+        return self._are_alike(sizes.changed)
 
-    @property
-    def _slow_from(self) -> int:
-        """The least size that counts as that of the slow changes: half of it."""
-        return max(self.slow_changes, default=0) // 2
+    def _are_alike(self, changed: int) -> bool:
+        """Whether a change counts as of the size of the slow ones: at least half of it.
+
+        Without changed rows only time has passed: that is another size.
+        """
+        largest = max(self.slow_changes, default=0)
+        return 2 * changed >= largest > 0 or changed == largest == 0
+
+
+def size_of(rows: int | None) -> int:
+    """The size of a change with this number of rows; an unknown number counts as the largest."""
+    return UNKNOWN_ROWS if rows is None else rows
 
 
 def _mix(before: int | None, now: int) -> int:

@@ -11,6 +11,7 @@ from ctsql.runtime.views.refresh_policy import (
     READING_MS,
     RECOMPUTED_ROWS_MAX,
     SLOWER_MAX,
+    UNKNOWN_ROWS,
     UNTRIED_MAX,
     WORTH_MS,
     Costs,
@@ -46,6 +47,7 @@ def test_the_choice(
 
 
 SMALL, LARGE, HUGE = (Sizes((rows,), (1,)) for rows in (10, BIG, FEW_ROWS_MAX))
+PASSED, UNCOUNTED = Sizes((FEW_ROWS_MAX,), (0,)), Sizes((FEW_ROWS_MAX,), (None,))
 MANY = Sizes((BIG,), (1,), readings=50)
 
 
@@ -57,12 +59,16 @@ MANY = Sizes((BIG,), (1,), readings=50)
         (SMALL, Costs(full_ms=1000, is_followed=True), None),
         (SMALL, Costs(full_ms=1000, is_followed=True, slow_changes=(1,)), "SLOWER_BEFORE"),
         (LARGE, Costs(full_ms=1000, slow_changes=(1,)), "SLOWER_BEFORE"),
-        (LARGE, Costs(full_ms=1000, slow_changes=(3,)), "SLOWER_BEFORE"),  # half of it
-        (LARGE, Costs(full_ms=1000, slow_changes=(4,)), None),  # a smaller change
+        (LARGE, Costs(full_ms=1000, slow_changes=(2,)), "SLOWER_BEFORE"),  # half of it
+        (LARGE, Costs(full_ms=1000, slow_changes=(3,)), None),  # a smaller change
         (HUGE, Costs(full_ms=1000, slow_changes=(1,)), None),  # its plans were made
         (HUGE, Costs(full_ms=1000, slow_changes=(1, 1)), "SLOWER_BEFORE"),
         (HUGE, Costs(full_ms=1000, slow_changes=(1, 4)), None),
-        (HUGE, Costs(full_ms=1000, slow_changes=(0, 0)), "SLOWER_BEFORE"),  # of unknown size
+        (HUGE, Costs(full_ms=1000, slow_changes=(0, 0)), None),  # when only time passed
+        (PASSED, Costs(full_ms=1000, slow_changes=(0, 0)), "SLOWER_BEFORE"),
+        (PASSED, Costs(full_ms=1000, slow_changes=(0, 1)), None),
+        (HUGE, Costs(full_ms=1000, slow_changes=(UNKNOWN_ROWS, UNKNOWN_ROWS)), None),
+        (UNCOUNTED, Costs(full_ms=1000, slow_changes=(0, UNKNOWN_ROWS)), "SLOWER_BEFORE"),
         (LARGE, Costs(full_ms=1000, slow_changes=(1,), untried=UNTRIED_MAX), None),
         (LARGE, Costs(slow_changes=(1,)), None),
         (Sizes((BIG,), (BIG,)), Costs(full_ms=1000, is_followed=True), "LARGE_CHANGE"),
