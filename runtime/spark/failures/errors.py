@@ -375,9 +375,7 @@ def _about_the_statement(
         return error("INVALID_NAME", span=span, name=names, detail=detail)
     if condition == "DELTA_UNSUPPORTED_SUBQUERY":
         what = f"a subquery in the {parameters.get('operation', 'statement')}"
-        hint = (
-            "Join what it reads, in USING of a MERGE: MERGE INTO t USING (SELECT ...) AS s ON ..."
-        )
+        hint = "Join what it reads in USING: MERGE INTO t USING (SELECT ...) AS s ON ..."
         return not_supported(span, what, hint=hint)
     if condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY":
         what, why = (
