@@ -3,12 +3,14 @@
 The planner has its own parser of Spark's grammar. Before a plan is used, Spark plans the user's
 text and the change plan's text of the whole query. Both must be equal
 (:mod:`ctsql.runtime.views.plan_equivalence`); otherwise the view has no change plan, with the
-reason ROUND_TRIP. Each process checks each definition once.
+reason ROUND_TRIP. The view's commits store the digest of a plan that passed, and other processes do
+not check it again.
 
 Tables are empty RDDs in this check. Over an empty local relation Spark would plan every query as an
 empty relation, so any two queries would be equal.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -43,10 +45,14 @@ from ctsql.runtime.spark.internals.plan_reader import optimized_plan
 from ctsql.runtime.spark.internals.sessions import setting
 from ctsql.runtime.spark.start.session import without_merged_subqueries
 from ctsql.runtime.spark.temp_views import TemporaryNames
+from ctsql.runtime.spark.versions import pyspark_release
 from ctsql.runtime.views.plan_equivalence import same_plan
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
 from ctsql.runtime.warehouse.query_engine import QueryEngine, StoredTable
 from ctsql.runtime.warehouse.warehouse import Warehouse
+
+CHECKS = 1
+"""Must be increased if :meth:`PreparedQuery.refusal` refuses more queries than before."""
 
 
 class PreparedQuery:
@@ -118,11 +124,15 @@ class PreparedQuery:
         return temporal_plan(self._text.text, self._relations)
 
     @cached_property
+    def _whole_text(self) -> Text:
+        """The whole query, printed from the plan's nodes."""
+        clock = self.clock if self._view.reads_clock else None
+        return clock.whole(0) if isinstance(clock, TemporalPlan) else self.plan.normal()
+
+    @cached_property
     def _types_given(self) -> tuple[str, ...] | None:
         """The types of the query's columns, if Spark reads it as the plan does."""
-        clock = self.clock if self._view.reads_clock else None
-        text = clock.whole(0) if isinstance(clock, TemporalPlan) else self.plan.normal()
-        return self._warehouse.queries.types_given(self._view, text, self.tables)
+        return self._warehouse.queries.types_given(self._view, self._whole_text, self.tables)
 
     @cached_property
     def _are_sums_exact(self) -> bool:
@@ -137,6 +147,17 @@ class PreparedQuery:
     def is_read_alike(self) -> bool:
         """Whether Spark and the planner read the query alike."""
         return self._types_given is not None
+
+    @cached_property
+    def digest(self) -> str:
+        """Identifies all that :meth:`refusal` depends on, but Spark's settings.
+
+        The engine's sessions keep those that matter at their defaults.
+        """
+        texts = (self._whole_text, *self.plan.former_sums())
+        columns = [(t.object_id, t.columns) for t in self.tables.values()]
+        parts = (CHECKS, pyspark_release(), self.key, [t.sql(repr) for t in texts], columns)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def refusal(self) -> Declined | None:
         """Why the view cannot follow its tables; None if it can."""

@@ -89,7 +89,8 @@ class ViewRefresh:
     """One refresh of one view.
 
     Attributes:
-        context: shared by all strategies. costs: as stored by the last commit.
+        context: shared by all strategies. costs: as stored by the last commit. accepted_plan: the
+            digest of the last plan that passed all checks; None for none.
     """
 
     def __init__(self, context: RefreshContext, *, full: bool) -> None:
@@ -98,6 +99,7 @@ class ViewRefresh:
         self.warehouse, self.item, self.time = context.warehouse, context.item, context.time
         self.policy, self.state, self.expiries = context.policy, context.state, context.expiries
         self.costs = Costs()
+        self.accepted_plan: str | None = None
         self._is_tried = False
         self._changed_rows: int | None = None
         self._expected_ms: int | None = None
@@ -167,7 +169,18 @@ class ViewRefresh:
     def _is_followed_next(self, costs: Costs, query: PreparedQuery, at: int) -> bool:
         """Whether the next refresh is likely to be incremental, after a recomputation."""
         likely = recompute_why(self.policy, self._sizes(query, {}, at), costs) is None
-        return likely and query.refusal() is None
+        return likely and self._refusal(query) is None
+
+    def _refusal(self, query: PreparedQuery) -> Declined | None:
+        """Why the view cannot follow its tables; a plan accepted before is not checked again."""
+        if isinstance(query.plan_or_reason, Declined):
+            return query.plan_or_reason
+        if self.accepted_plan == query.digest:
+            return None
+        refusal = query.refusal()
+        if refusal is None:
+            self.accepted_plan = query.digest
+        return refusal
 
     def keep_expiries(self, outcome: RefreshOutcome) -> None:
         """After a refresh: fill the expiry tables that the next refresh may use."""
@@ -218,7 +231,7 @@ class ViewRefresh:
         why = recompute_why(self.policy, sizes, self.costs)
         if why is not None:
             return Declined(why)
-        refusal = query.refusal()
+        refusal = self._refusal(query)
         if refusal is not None:
             return refusal
         self._is_tried = True
@@ -250,6 +263,7 @@ class ViewRefresh:
         if output.upper <= self.item.created_at:
             return Declined("FIRST_WRITE")
         self.costs = Costs.of(metadata.get("costs"))
+        self.accepted_plan = metadata.get("accepted_plan")
         self.state.pointer = Pointer.of(metadata.get(STATE))
         self.expiries.pointers = Pointer.all_of(metadata.get(EXPIRIES))
         if self.full:

@@ -276,6 +276,8 @@ class ViewSink:
             if expiries.is_filled and outcome.strategy is not Strategy.RECOMPUTE:
                 costs = costs.anew()
             metadata = {**outcome.to_metadata(), "work": work, "costs": costs.to_metadata()}
+            if refresh.accepted_plan is not None:
+                metadata["accepted_plan"] = refresh.accepted_plan
             if self.plan.reads_clock:
                 at = self.warehouse.schedules.shown_at(self.item, time)
                 assert at is not None  # as it is written

@@ -1,4 +1,7 @@
-"""Views of one shape are compared with their change plans once."""
+"""How often Spark's plan of a view's query is compared with that of its change plan."""
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -7,14 +10,22 @@ from ctsql.runtime import spark_engine
 
 pytestmark = pytest.mark.spark
 
+Connect = Callable[[], Connection]
 
-def test_guarded_once(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The third one, of other groups, is another shape; all follow their own table."""
-    guarded = []
-    guard = spark_engine.types_given
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was compared, in order."""
+    found: list[Any] = []
+    compare = spark_engine.types_given
     monkeypatch.setattr(
-        spark_engine, "types_given", lambda *given: guarded.append(given) or guard(*given)
+        spark_engine, "types_given", lambda *given: found.append(given) or compare(*given)
     )
+    return found
+
+
+def test_once_for_each_shape(con: Connection, compared: list[Any]) -> None:
+    """The third view, of other groups, is another shape; all follow their own table."""
     for n, divisor in enumerate((10, 10, 7)):
         con.execute(f"CREATE TABLE t{n} (k BIGINT, v BIGINT)")
         con.execute(f"INSERT INTO t{n} VALUES (1, 1), (12, {n})")
@@ -28,4 +39,26 @@ def test_guarded_once(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
         con.execute(f"INSERT INTO t{n} VALUES (1, 5), (3, {n})")
         found.append(con.execute(f"SELECT * FROM v{n} ORDER BY g").fetchall())
     assert found == [[(1, 6), (2, 0), (3, 0)], [(1, 6), (2, 1), (3, 1)], [(1, 6), (3, 2), (5, 2)]]
-    assert len(guarded) == 2
+    assert len(compared) == 2
+
+
+def test_once_for_all_processes(connect: Connect, compared: list[Any]) -> None:
+    """The view's commit stores the accepted plan; a column of another type makes another plan."""
+    con = connect()
+    con.execute("CREATE TABLE t (k INT, v SMALLINT); INSERT INTO t VALUES (1, 1), (2, 2)")
+    con.execute(
+        "CREATE MATERIALIZED VIEW x WITH (REFRESH POLICY = incremental) AS "
+        "SELECT k, sum(v) AS s FROM t GROUP BY k"
+    )
+    con.execute("SELECT * FROM x").fetchall()
+    assert len(compared) == 1
+    other = connect()
+    for v in (5, 6):
+        other.execute(f"INSERT INTO t VALUES (1, {v})")
+        other.execute("REFRESH MATERIALIZED VIEW x")
+    assert other.execute("SELECT * FROM x ORDER BY k").fetchall() == [(1, 12), (2, 2)]
+    assert len(compared) == 1
+    other.execute("ALTER TABLE t ALTER COLUMN v TYPE INT; INSERT INTO t VALUES (2, 100000)")
+    other.execute("REFRESH MATERIALIZED VIEW x; INSERT INTO t VALUES (1, 1)")
+    assert other.execute("SELECT * FROM x ORDER BY k").fetchall() == [(1, 13), (2, 100002)]
+    assert len(compared) == 2
