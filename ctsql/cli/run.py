@@ -120,7 +120,7 @@ def run(
 
         return _until_stopped(runner, follow, stop)
 
-    perform(work, create=False, **given)
+    perform(work, create=False, is_short=once, **given)
 
 
 def _reporter(settings: OutputSettings, *, as_json: bool) -> "Callable[[Event], object]":
