@@ -247,9 +247,6 @@ class Following:
     # the earlier refresh schedules, each with its first T, the oldest first; the newest schedule
     # begins at the view's ``created_at``.
     stretches: tuple[Stretch, ...] = ()
-    # whether its columns changed while it had readers: earlier rows are then readable by the common
-    # columns; else the view is readable from ``created_at`` on.
-    continues: bool = False
     # treat it as followed until this T, because a task on it is being created; 0 for none.
     until: int = 0
 

@@ -27,7 +27,6 @@ class Part(Enum):
     BODY = "body"
     INPUTS = "inputs"
     COLUMNS = "columns"
-    MORE_COLUMNS = "columns at its end"
     OPTIONS = "options"
     LAYOUT = "layout"
     CONSTRAINTS = "constraints"

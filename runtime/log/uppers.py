@@ -19,8 +19,6 @@ FAILURE = "ctsql.failure"  # the domain whose configuration is the failure recor
 ENTRIES_KEPT_MAX = 10_000
 SHARED_BY = "shared_by"
 """Key in the metadata of a commit that several Ts share: the Ts with rows in it, in order."""
-CONTINUES = "continues"
-"""Key in the metadata of a commit that changes an output's columns and keeps its history."""
 REVISION = "revision"
 """Key in the metadata of a commit: the number of its definition, if not the first."""
 
@@ -32,14 +30,12 @@ class Entry:
     upper: int
     version: int
     times: tuple[int, ...] = ()  # if several Ts share it, those with rows in it, in order
-    anew: bool = False  # whether it replaced the table's columns and ended the history of its rows
     revision: int = 0
 
 
 def _entry(upper: int, commit: Commit) -> Entry:
     times = tuple(commit.metadata.get(SHARED_BY, ()))
-    anew = commit.changes_schema and not commit.metadata.get(CONTINUES)
-    return Entry(upper, commit.version, times, anew, commit.metadata.get(REVISION, 0))
+    return Entry(upper, commit.version, times, commit.metadata.get(REVISION, 0))
 
 
 class Uppers:

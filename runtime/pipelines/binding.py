@@ -18,7 +18,7 @@ from ctsql.catalog.dependencies import (
 from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, not_supported
 from ctsql.catalog.items import Item, MaterializedView, Reading, Table, Task, View, made_by_flow
 from ctsql.catalog.names import Name, fold
-from ctsql.catalog.schemas import Schema, commented, keeps_columns, lacking, same_columns
+from ctsql.catalog.schemas import Schema, commented, lacking, same_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding.binder import BoundDefinition, qualify
 from ctsql.planner.binding.checks import check_listed, check_table_columns
@@ -248,8 +248,7 @@ class FolderBinder:
         is_same = Part.QUERY not in parts or (self.by_meaning and self._same(old, query))
         found = [] if is_same else [Part.QUERY]
         if not same_columns(old.columns, item.columns):
-            keeps = keeps_columns(old.columns, item.columns)
-            found.append(Part.MORE_COLUMNS if keeps else Part.COLUMNS)
+            found.append(Part.COLUMNS)
         found += [p for p in (Part.OPTIONS, Part.CONSTRAINTS) if p in parts]
         # A plain view with the same columns is unchanged, whatever it reads.
         if isinstance(old, MaterializedView) and self._has_lost_columns(item):
@@ -274,7 +273,7 @@ class FolderBinder:
         columns = check_same_shape(names, old, definition_statement(self.engine, old), statement)
         parts = tuple(p for p in parts if p is not Part.COLUMNS)  # existing ones are kept
         if columns != tuple(o.columns for o in outputs_or_itself(self.stored_catalog, old)):
-            parts = (*parts, Part.MORE_COLUMNS)
+            parts = (*parts, Part.COLUMNS)
         if self._has_lost_columns(self.engine.relations.current(old)):
             parts = (*parts, Part.BELOW)
         return _Bound(replacing(names, old, statement, columns).items if parts else [old], parts)

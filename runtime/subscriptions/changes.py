@@ -28,7 +28,6 @@ from ctsql.runtime.delta.change_feed import added_rows, numbered_rows
 from ctsql.runtime.log.actions import RowChange, rows_changed, sum_known
 from ctsql.runtime.log.table_changes import VersionChange, rows_inserted
 from ctsql.runtime.rows.multiset import consolidate
-from ctsql.runtime.warehouse.replaced_views import is_before_columns
 from ctsql.runtime.warehouse.schedules import first_shown
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -159,10 +158,8 @@ class Changes:
         (version_change,) = version_changes
         if isinstance(item, MaterializedView):
             entries = warehouse.relations.output(item).entries(since=time)
-            if is_before_columns(warehouse, item, time - 1, entries):
-                return None  # the earlier contents have other columns
             there = warehouse.versions.present(item, version_change, self._names)
-            if item.following.continues and len(there) < len(self._names):
+            if len(there) < len(self._names):
                 return None  # one of those that are delivered is another one from then on
             earlier = [e for e in entries if e.upper <= time]
             last_write = earlier[-1].upper - 1 if earlier else item.known_from - 1

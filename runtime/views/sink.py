@@ -335,5 +335,6 @@ class ViewSink:
         last = self.output.uppers.last
         if last is None:
             return False
-        has_rows = last.anew or self.output.table.commit_at(last.version).changes_data
+        commit = self.output.table.commit_at(last.version)
+        has_rows = commit.changes_data or commit.changes_schema
         return is_overtaken(batch.version_read, last.version, has_rows=has_rows)

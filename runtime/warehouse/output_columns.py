@@ -10,13 +10,9 @@
     never written, so another process may remove them or change their type.
 [older-without-new] an older definition, which still runs at earlier Ts, writes rows without the new
     columns.
-
-A view gets columns in the same way, table first, unless a newer definition was written meanwhile
-(:mod:`ctsql.runtime.warehouse.replaced_views`).
 """
 
 import json
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -89,33 +85,21 @@ def find_missing_column(warehouse: Warehouse, item: Item) -> CtsqlError | None:
     return error("STORED_DATA_INVALID", what=what, detail=detail, hint=hint)
 
 
-def ensure_columns(
-    warehouse: Warehouse,
-    item: Item,
-    columns: Schema,
-    *,
-    exactly: bool = False,
-    check: Callable[[], None] = lambda: None,
-) -> None:
-    """Add the columns to an output's table, unless it begins with them, or has exactly them.
-
-    Args:
-        check: raises if the columns are outdated at the version committed onto.
+def ensure_columns(warehouse: Warehouse, item: Item, columns: Schema) -> None:
+    """Add the columns to an output's table, unless it begins with them.
 
     Raises:
         READ_ONLY_MODE: columns are missing, and nothing can be written.
     """
     output, table = warehouse.relations.output(item), warehouse.relations.table(item)
     for _ in range(TRIES_MAX):
-        schema = table.schema_text()
-        if begins_with(schema, columns) and not (exactly and len(_fields(schema)) > len(columns)):
+        if begins_with(table.schema_text(), columns):
             return
         if warehouse.gateway.read_only:
             raise error("READ_ONLY_MODE", what=f'adding columns to "{item.name}"')
         batch = output.open(output.fetch_recent_upper())
         if isinstance(batch, UpperMoved):
             continue
-        check()
         assert batch.txn is not None  # it was opened above
         old_schema = table.metadata_at(batch.version_read).schema_text
         batch.txn.set_columns(schema_with(old_schema, columns))

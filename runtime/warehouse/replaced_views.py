@@ -2,7 +2,7 @@
 
 CREATE OR REPLACE changes the catalog first and the view's table after it:
 
-    catalog: other definition, revision + 1; with other columns another time of creation
+    catalog: other definition, revision + 1
     table:   one commit: the rows that differ; with other columns new columns, all rows of the new
              query, and the removal of all old files
 
@@ -10,29 +10,27 @@ Between the two commits the table *awaits* its columns, and the next writer of t
 Until then the new definition has no stored contents: a read is computed, and a read of stored rows
 is refused.
 
-Columns that are only added at the end are added before, in a commit without rows. If no column that
-readers use is dropped or changed, the view's history *continues*: the time of creation is
-unchanged, and older rows are read by the columns that both versions have
+The view's history continues: older rows are read by the columns that both versions have
 (docs/decisions/0100-other-columns.md).
 
 [never-older-on-newer] a process that has loaded an older definition writes nothing on top of a
     newer one: each commit stores its revision and expects the upper that was read.
-[own-columns-only] rows from before the table got its columns are never read under them, unless the
-    view's history continues (:attr:`ctsql.runtime.log.uppers.Entry.anew` of that commit).
+[own-columns-only] rows are read by the columns that their version has and the view still has; a
+    column of another type is another column.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ctsql.catalog.dependencies import fingerprint_of
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, MaterializedView
 from ctsql.catalog.names import fold
-from ctsql.catalog.schemas import Column, keeps_columns, same_columns
+from ctsql.catalog.schemas import Column, same_columns
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering.spark_types import fields_of
 from ctsql.planner.nodes import Node, NormalReference, ViewReference, children
-from ctsql.runtime.log.write_handle import NO_UPPER, Entry
+from ctsql.runtime.log.write_handle import NO_UPPER
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -69,47 +67,14 @@ def is_closed_by_another(warehouse: Warehouse, item: Item) -> bool:
 
 
 def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
-    """Whether a replaced view's table still has the columns of an older definition.
-
-    An incomplete replacement may have left extra, empty columns at the end. They count only if the
-    view was replaced after its last write.
-    """
+    """Whether a replaced view's table still has the columns of an older definition."""
     if not isinstance(item, MaterializedView):
         return False
     # With refresh times it may be replaced before anything was written.
     is_written = warehouse.relations.output(item).fetch_recent_upper() != NO_UPPER
     if is_written and not is_redefined(warehouse, item):
         return False
-    stored_columns = warehouse.relations.stored_columns(item)
-    if (
-        is_written
-        and len(stored_columns) > len(item.columns)
-        and keeps_columns(item.columns, stored_columns)
-    ):
-        metadata = _newest_metadata(warehouse, item) or {}
-        return int(metadata.get(REVISION, 0)) < item.revision
-    return not same_columns(stored_columns, item.columns)
-
-
-def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequence[Entry]) -> bool:
-    """Whether a view's rows as of T were stored under other columns than its present ones.
-
-    ``entries`` begin with the last one that is complete through T.
-    """
-    if any(e.anew for e in entries if e.upper > at + 1):
-        return True
-    is_known = item.following.continues and at < warehouse.relations.output(item).upper
-    return not is_known and awaits_columns(warehouse, item)
-
-
-def version_before(warehouse: Warehouse, item: Item, at: int) -> int | None:
-    """The version of a view's table at T, if it is still in the log; None before its first."""
-    try:
-        return warehouse.versions.find_storage(item, at).version
-    except CtsqlError as problem:
-        if problem.condition != "HISTORY_LOST":
-            raise
-        return None
+    return not same_columns(warehouse.relations.stored_columns(item), item.columns)
 
 
 def check_known(warehouse: Warehouse, item: Item) -> None:

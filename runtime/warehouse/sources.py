@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Declined, out_of_range
 from ctsql.catalog.items import Item, MaterializedView, Table, View
-from ctsql.catalog.names import table_at
 from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.bodies.delete_by_key import KeyLookup
@@ -22,7 +21,7 @@ from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.plans import optimized_text
 from ctsql.runtime.warehouse.relations import columns_of
-from ctsql.runtime.warehouse.replaced_views import check_known, is_before_columns, version_before
+from ctsql.runtime.warehouse.replaced_views import awaits_columns, check_known
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _ROWS_READ = {InsertsInput: "inserts", DeletesInput: "deletes", ChangesInput: "changes"}
@@ -91,7 +90,8 @@ class StoredSources:
         table = self.warehouse.relations.table(item)
         names = [c.name for c in self.warehouse.relations.columns_now(item)]
         there = table.schema_at(storage.version)
-        is_other = item.following.continues and not same_columns(columns_of(there), item.columns)
+        is_replaced = isinstance(item, MaterializedView) and item.revision > 0
+        is_other = is_replaced and not same_columns(columns_of(there), item.columns)
         if is_other or there.names != names:
             return Declined("its columns have changed since")
         return rows_of(table, storage.version, names)
@@ -116,7 +116,7 @@ class StoredSources:
                 entries = before
         if not entries or not item.known_from < entries[0].upper <= at + 1:
             return False  # an upper at or before its creation has no rows
-        if is_before_columns(self.warehouse, item, at, entries):
+        if at >= output.upper and awaits_columns(self.warehouse, item):
             return False
         last_write = entries[0].upper - 1
         return not self.warehouse.schedules.change_times(item, after=last_write, until=at)
@@ -128,8 +128,9 @@ class StoredSources:
 
     def _not_refreshed(self, item: Item, at: int) -> CtsqlError:
         schedule = self.warehouse.schedules.schedule(item)
-        assert schedule is not None  # without one a view shows every T
-        detail = f"Its first refresh is at {times.to_iso(schedule.round_up(at + 1))}."
+        # Without one it shows every T since it was replaced.
+        first = item.created_at if schedule is None else schedule.round_up(at + 1)
+        detail = f"Its first refresh is at {times.to_iso(first)}."
         hint = f"Refresh it now: REFRESH MATERIALIZED VIEW {item.name}"
         return out_of_range(item.name, at, detail, hint, self.span)
 
@@ -138,15 +139,6 @@ class StoredSources:
         if isinstance(item, Table):
             first = self.warehouse.timeline.first_time(item.id) or 0
         detail, hint = f"Its history begins at T = {first}.", f"Read it AS OF {first} or later."
-        if isinstance(item, MaterializedView) and item.revision:
-            detail = f"It was replaced at T = {first}, and its history begins there."
-            before = version_before(self.warehouse, item, at)
-            if before is not None:
-                assert item.location is not None  # a view has a table
-                hint += (
-                    " Read its earlier rows with Spark: "
-                    f"SELECT * FROM {table_at(item.location)} VERSION AS OF {before}"
-                )
         return out_of_range(item.name, at, detail, hint, self.span)
 
     def inserts(self, object_id: str, at: int) -> DataFrame:

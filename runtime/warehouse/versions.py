@@ -13,13 +13,13 @@ from ctsql.catalog.dependencies import fingerprint_of
 from ctsql.catalog.errors import CtsqlError, type_changed
 from ctsql.catalog.items import Item, MaterializedView, ObjectKind, Table
 from ctsql.catalog.names import fold
-from ctsql.catalog.schemas import Column, names
+from ctsql.catalog.schemas import Column
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.failures import Failure, find_error_at
 from ctsql.runtime.log.table_changes import StoredVersion, VersionChange
 from ctsql.runtime.log.table_metadata import ColumnChanges, compare_columns
-from ctsql.runtime.log.uppers import CONTINUES, REVISION as REVISION
+from ctsql.runtime.log.uppers import REVISION as REVISION
 from ctsql.runtime.warehouse.relations import Relations, columns_of
 from ctsql.runtime.warehouse.times.timeline import Timeline
 
@@ -33,9 +33,8 @@ DEFINITION = "definition"  # in the metadata of an output's commit: the definiti
 
 def revision_of(item: Item) -> dict[str, object]:
     """The revision for the metadata of a view's commit; empty for a view that was not replaced."""
-    if not isinstance(item, MaterializedView) or not item.revision:
-        return {}
-    return {REVISION: item.revision, **({CONTINUES: True} if item.following.continues else {})}
+    is_replaced = isinstance(item, MaterializedView) and item.revision > 0
+    return {REVISION: item.revision} if is_replaced else {}
 
 
 class Versions:
@@ -140,7 +139,8 @@ class Versions:
         table = self._relations.table(item)
         now = table.metadata_at(version_change.version)
         there = {*now.columns}
-        if item.following.continues and version_change.before >= 0:
+        is_replaced = isinstance(item, MaterializedView) and item.revision > 0
+        if is_replaced and version_change.before >= 0:
             shape = compare_columns(table.metadata_at(version_change.before), now)
             there -= {
                 *map(fold, (*shape.added_columns, *shape.lossy_columns, *shape.widened_columns))
@@ -265,26 +265,20 @@ class Versions:
         return bool(self._timeline.task(task).revisions)
 
     def with_added(self, item: Item, rows: "DataFrame", version: int) -> "DataFrame":
-        """Rows of an output read at a version, with the columns that were added later as NULL.
+        """Rows of an output read at a version, with its present columns; new ones are NULL.
 
-        For a view with changed columns, the rows get the present columns in their order; extra
-        columns of the rows are kept.
+        Extra columns of the rows are kept.
         """
         if not self._may_have_grown(item):
             return rows
+        from ctsql.runtime.delta.log.reshaping import shown_under, with_nulls  # imports Spark
+
         table = self._relations.table(item)
-        if item.following.continues:
-            from ctsql.runtime.delta.log.reshaping import shown_under  # imports Spark
-
+        if isinstance(item, MaterializedView):
             return shown_under(rows, columns_of(table.schema_at(version)), item.columns)
-        there = list(table.metadata_at(version).columns)
-        own = [*map(fold, names(item.columns))]
-        is_view = isinstance(item, MaterializedView)
-        if there[: len(own)] == own or (is_view and there != own[: len(there)]):
-            return rows  # a view that started again has no earlier rows
-        from ctsql.runtime.delta.log.reshaping import with_nulls  # imports Spark
-
-        return with_nulls(rows, [c for c in item.columns if fold(c.name) not in there])
+        there = table.metadata_at(version).columns
+        missing_columns = [c for c in item.columns if fold(c.name) not in there]
+        return with_nulls(rows, missing_columns) if missing_columns else rows
 
     def nothing_at(self, item: Item, at: int) -> "DataFrame":
         """No rows, with an object's columns as of T."""

@@ -14,7 +14,7 @@ _OF_DEFINITION = {
     "flow": "flow",
     "copies_rows": "copies_rows",
 }
-_OF_FOLLOWING = {"stretches": "stretches", "continues": "continues", "followed_until": "until"}
+_OF_FOLLOWING = {"stretches": "stretches", "followed_until": "until"}
 
 
 def an_item(kind: ObjectKind, id: str, *, name: Name | None = None, **given: Any) -> Item:

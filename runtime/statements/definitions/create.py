@@ -5,7 +5,6 @@ commits the catalog. Before that commit the object does not exist: a kill leaves
 folder.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -93,7 +92,6 @@ from ctsql.runtime.warehouse.table_checks import identify
 from ctsql.runtime.warehouse.times.multi_table_commit import alone
 
 _Output = st.CreateContinualTask | st.CreateMaterializedView
-_WILDCARD = re.compile(r"[*?\[{]")
 
 
 class Creation(OnNames):

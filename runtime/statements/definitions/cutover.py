@@ -53,10 +53,7 @@ from ctsql.runtime.log.write_handle import NO_UPPER
 from ctsql.runtime.statements.definitions.dropped import check_unread, dropped
 from ctsql.runtime.statements.definitions.output_tables import make_table, undo_on_failure
 from ctsql.runtime.statements.definitions.view_change import (
-    History,
-    check_history,
-    counts_anew,
-    give_columns,
+    check_takes_columns,
     redefined_view,
     refresh_of,
 )
@@ -113,7 +110,6 @@ class _Change:
 
     before: Item
     after: Item
-    history: History = History.KEPT  # the action for a view's rows
     failed_at: int | None = None  # the T at which a task had failed
 
     @property
@@ -158,9 +154,7 @@ class _Prepared:
             check_free(current, item.name, wanted.span, quiet=False)
         begun_ids = {
             i.id for i in new if isinstance(i, Maintained | TaskOutput) and not i.created_at
-        } | {
-            c.after.id for c in changes if c.is_view and (self.is_paced or c.history is History.CUT)
-        }
+        } | {c.after.id for c in changes if c.is_view and self.is_paced}
         drop = [still_there(current, item) for item in wanted.drop]
         return Cutover(
             items=(*(self._later(current, change) for change in changes), *new),
@@ -178,8 +172,7 @@ class _Prepared:
             return later
         if isinstance(now, MaterializedView) and isinstance(after, MaterializedView):
             check_not_finished(self.engine, now)
-            check_history(self.engine.warehouse, current, now, change.history)
-            return redefined_view(now, after, change.history, is_paced=self.is_paced)
+            return redefined_view(now, after, is_paced=self.is_paced)
         if not isinstance(later, Task):
             return replace(later, definition=after.definition)
         outputs, new = outputs_or_itself(current, now), {i.id: i for i in self.wanted.items}
@@ -229,12 +222,17 @@ def _prepare(engine: Engine, wanted: Redefinition, made: list[Item]) -> _Prepare
             made.append(item)
             item = wanted.make_table(engine, item)
         new.append(item)
-    # A view and its quarantine, which may be new, have the same refresh times.
-    views = [change for change in changes if change.is_view]
-    histories = [change.history for change in views]
-    histories += [History.CUT for item in new if isinstance(item, MaterializedView)]
-    is_paced = any(counts_anew(refresh_of(c.before), refresh_of(c.after), histories) for c in views)
-    return _Prepared(engine, wanted, tuple(changes), tuple(new), is_paced)
+    return _Prepared(engine, wanted, tuple(changes), tuple(new), _is_paced(changes, new))
+
+
+def _is_paced(changes: Iterable[_Change], new: Iterable[Item]) -> bool:
+    """Whether refresh times count from the cutover: changed ones, and those of a new quarantine.
+
+    A view and its quarantine have the same refresh times.
+    """
+    times = [(refresh_of(c.before), refresh_of(c.after)) for c in changes if c.is_view]
+    has_new = any(isinstance(item, MaterializedView) for item in new)
+    return any(before != after or (has_new and after is not None) for before, after in times)
 
 
 def _prepare_change(engine: Engine, before: Item, after: Item) -> _Change:
@@ -246,9 +244,7 @@ def _prepare_change(engine: Engine, before: Item, after: Item) -> _Change:
             ensure_columns(engine.warehouse, before, after.columns)
     elif change.is_view:
         end_if_followed(engine, before)
-        is_read = bool(engine.catalog.readers(before.id))
-        history = give_columns(engine.warehouse, before, after.columns, is_read=is_read)
-        change = replace(change, history=history)
+        check_takes_columns(engine.warehouse, before, after.columns)
     elif isinstance(after, View) and change.is_redefined:
         for reader in readers_of(engine.catalog, before):
             end_if_followed(engine, reader)

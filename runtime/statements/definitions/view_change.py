@@ -3,28 +3,19 @@
 CREATE OR REPLACE, ALTER MATERIALIZED VIEW, APPLY REPLACEMENT and a folder all make a
 :class:`ctsql.runtime.statements.definitions.cutover.Redefinition` of the view and its quarantine.
 
-The view keeps its table. Preparing adds columns at its end. With other columns all rows are written
-again, and a view without readers counts as created at the cutover. Changed refresh times count from
-the cutover; unchanged ones continue.
+The view keeps its table and its history. With other columns all rows are written again. Changed
+refresh times count from the cutover; unchanged ones continue.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from enum import Enum
-from functools import partial
 
-from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import quarantine_of
 from ctsql.catalog.errors import not_supported
-from ctsql.catalog.items import (
-    Definition,
-    Item,
-    MaterializedView,
-    altered_meanwhile,
-)
+from ctsql.catalog.items import Definition, Item, MaterializedView
 from ctsql.catalog.names import quarantine_name, quote
 from ctsql.catalog.refreshes import RefreshPart, Stretch
-from ctsql.catalog.schemas import Schema, keeps_columns, quote_text, same_columns
+from ctsql.catalog.schemas import Schema, quote_text, same_columns
 from ctsql.planner.binding.binder import refresh_parts
 from ctsql.planner.binding.constraints import QUARANTINE_REASON, quarantine_query
 from ctsql.planner.syntax import ast as st, parse_as
@@ -32,25 +23,10 @@ from ctsql.planner.syntax.statements.constraints import constraint_text
 from ctsql.planner.syntax.statements.options import NOT_NULL, STORAGE_OPTIONS
 from ctsql.runtime.log.table_metadata import is_on
 from ctsql.runtime.statements.objects.name_resolution import Namespace, check_free
-from ctsql.runtime.warehouse.output_columns import ensure_columns
-from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_outdated, table_schema
+from ctsql.runtime.warehouse.replaced_views import table_schema
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _FEED = "delta.enableChangeDataFeed"  # the table property that asks for a change data feed
-
-
-class History(Enum):
-    """The action for the rows that a view had before it was replaced.
-
-    KEPT: the table has all columns, and its history continues. CONTINUED: all rows are written with
-    other columns; older rows are read by the columns that both versions have. CUT: older rows are
-    not read. WAITS: an earlier replacement has decided, and is not written yet.
-    """
-
-    KEPT = "kept"
-    CONTINUED = "continued"
-    CUT = "cut"
-    WAITS = "waits"
 
 
 def with_quarantine(
@@ -78,31 +54,21 @@ def with_quarantine(
     return replace(view, quarantine=away.id), away
 
 
-def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: bool) -> History:
-    """Add columns at the end of a view's table, unless it will be written under other columns.
-
-    Stored rows have NULL in them and keep their history. A table without rows of the loaded
-    definition has no history.
-
-    Args:
-        is_read: whether an object reads the view.
-
-    Raises:
-        ALTERED_MEANWHILE: a newer definition has written. Errors of columns that no table can have
-            are raised before any change.
-    """
-    if awaits_columns(warehouse, old):
-        return History.WAITS if is_read else History.CUT
-    if keeps_columns(old.columns, columns):
-        if not same_columns(warehouse.relations.stored_columns(old), columns):
-            nullable = tuple(replace(c, nullable=True) for c in columns)
-            check = partial(_check_newest, warehouse, old)
-            ensure_columns(warehouse, old, nullable, exactly=True, check=check)
-        return History.KEPT
-    _check_takes_others(warehouse, old)
-    schema = table_schema(replace(old, columns=columns))
-    warehouse.relations.table(old).begin().set_columns(schema)
-    return History.CONTINUED if is_read else History.CUT
+def check_takes_columns(warehouse: Warehouse, view: Item, columns: Schema) -> None:
+    """Raise the error of columns that a view's table cannot get."""
+    if same_columns(view.columns, columns):
+        return
+    table = warehouse.relations.table(view)
+    metadata = table.metadata
+    if metadata.maps_columns and is_on(metadata.configuration, _FEED):
+        what = f'other columns for materialized view "{view.name}"'
+        why = (
+            "Another writer has turned on column mapping for its table. Delta refuses a commit "
+            "that changes columns and adds rows while the table has a change data feed."
+        )
+        hint = "Create a view under another name and read that one."
+        raise not_supported(None, what, why=why, hint=hint)
+    table.begin().set_columns(table_schema(replace(view, columns=columns)))
 
 
 def refresh_of(view: Item) -> tuple[RefreshPart, ...] | None:
@@ -111,33 +77,17 @@ def refresh_of(view: Item) -> tuple[RefreshPart, ...] | None:
     return refresh_parts(parse_as(st.CreateMaterializedView, text, name))
 
 
-def counts_anew(
-    before: tuple[RefreshPart, ...] | None,
-    after: tuple[RefreshPart, ...] | None,
-    histories: Collection[History],
-) -> bool:
-    """Whether refresh times count from the T at which a view is replaced; unchanged ones do not.
-
-    ``histories``: of the view and of its quarantine, which have the same refresh times.
-    """
-    return before != after or (after is not None and History.CUT in histories)
-
-
 def redefined_view(
-    now: MaterializedView, after: MaterializedView, history: History, *, is_paced: bool
+    now: MaterializedView, after: MaterializedView, *, is_paced: bool
 ) -> MaterializedView:
     """A redefined view, on top of the newest catalog.
 
     Args:
-        history: the action for its rows. is_paced: whether its refresh times count from the
-            cutover.
+        is_paced: whether its refresh times count from the cutover.
     """
-    continues = now.following.continues or history is History.CONTINUED
     stretches = now.following.stretches
     if is_paced:
         stretches = (*stretches, Stretch(now.created_at, refresh_of(now)))
-    if history is History.CUT:
-        continues, stretches = False, ()
     later = replace(
         now,
         definition=replace(after.definition, number=now.revision),
@@ -145,38 +95,11 @@ def redefined_view(
         comment=after.comment,
         staged_in=after.staged_in,
         quarantine=after.quarantine,
-        following=replace(now.following, continues=continues, stretches=stretches),
+        following=replace(now.following, stretches=stretches),
     )
-    if later == now and not is_paced and history is not History.CUT:
+    if later == now:
         return now  # no process needs to write it
     return replace(later, definition=replace(later.definition, number=now.revision + 1))
-
-
-def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: History) -> None:
-    """Raise ALTERED_MEANWHILE if the decision about a view's history no longer holds."""
-    readers = catalog.readers(item.id) if history is History.CUT else []
-    if readers:
-        raise altered_meanwhile(item, f"Another process created {readers[0].name}, which reads it.")
-    if history is History.WAITS and not awaits_columns(warehouse, item):
-        raise altered_meanwhile(item)
-
-
-def _check_takes_others(warehouse: Warehouse, view: Item) -> None:
-    """Raise NOT_SUPPORTED if Delta would refuse rows with other columns."""
-    metadata = warehouse.relations.table(view).metadata
-    if metadata.maps_columns and is_on(metadata.configuration, _FEED):
-        what = f'other columns for materialized view "{view.name}"'
-        why = (
-            "Another writer has turned on column mapping for its table. Delta refuses a commit "
-            "that drops columns and adds rows while the table has a change data feed."
-        )
-        hint = "Add columns at the end, or create a view under another name and read that one."
-        raise not_supported(None, what, why=why, hint=hint)
-
-
-def _check_newest(warehouse: Warehouse, item: Item) -> None:
-    if is_outdated(warehouse, item):
-        raise altered_meanwhile(item)
 
 
 def view_text(

@@ -220,9 +220,9 @@ def test_the_same_words_over_other_columns(connect: Callable[[], Connection]) ->
     more = text.replace("v INT)", "v INT, n INT)")
     assert statuses(planned(con, more)) == {
         "t": "changed columns",
-        "p": "changed columns at its end",
-        "m": "changed columns at its end",
-        "above": "changed columns at its end",
+        "p": "changed columns",
+        "m": "changed columns",
+        "above": "changed columns",
         "only_k": "unchanged",
         "mine": "not in the folder",
     }
@@ -241,7 +241,7 @@ def test_the_same_words_over_other_columns(connect: Callable[[], Connection]) ->
     con.execute("ALTER TABLE t ADD COLUMN z INT")
     made = planned(con, wider.replace("n INT8)", "n INT8, z INT)"))
     assert statuses(made)["t"] == "unchanged"
-    assert statuses(made)["above"] == "changed columns at its end"
+    assert statuses(made)["above"] == "changed columns"
 
 
 def test_views_that_stay(connect: Callable[[], Connection]) -> None:

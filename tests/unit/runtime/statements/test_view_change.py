@@ -8,11 +8,13 @@ import pytest
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, Stretch
-from ctsql.runtime.statements.definitions import cutover
-from ctsql.runtime.statements.definitions.cutover import Redefinition, _Change, _Prepared
+from ctsql.runtime.statements.definitions.cutover import (
+    Redefinition,
+    _Change,
+    _is_paced,
+    _Prepared,
+)
 from ctsql.runtime.statements.definitions.view_change import (
-    History,
-    counts_anew,
     redefined_view,
     refresh_of,
 )
@@ -46,47 +48,50 @@ def test_refresh_times_by_the_text(options: str, parts: tuple[RefreshPart, ...] 
     assert refresh_of(_view(options)) == parts
 
 
-def test_the_same_refresh_times_go_on() -> None:
-    """Nothing is kept for a view that is replaced again and again without other times."""
-    assert not counts_anew((HOURLY,), (HOURLY,), [History.KEPT, History.CONTINUED])
-    assert counts_anew((HOURLY,), (HOURLY, At()), [History.KEPT])
-    assert counts_anew((HOURLY,), None, [History.KEPT])
-    assert counts_anew(None, (HOURLY,), [History.KEPT])
-    assert not counts_anew(None, None, [History.CUT])
-    # What is not known from before counts from now, and so does what changes at the same times.
-    assert counts_anew((HOURLY,), (HOURLY,), [History.KEPT, History.CUT])
-
-
-HISTORIES = [
-    # history, whether refresh times count anew || the T of creation, continues, stretches
-    (History.KEPT, False, (20, False, ((10, None),))),
-    (History.WAITS, False, (20, False, ((10, None),))),
-    (History.CONTINUED, False, (20, True, ((10, None),))),
-    (History.CUT, False, (90, False, ())),
-    (History.KEPT, True, (90, False, ((10, None), (20, (HOURLY,))))),
-    (History.CONTINUED, True, (90, True, ((10, None), (20, (HOURLY,))))),
-    (History.CUT, True, (90, False, ())),
+HOUR, NONE = "WITH (REFRESH EVERY '1 hour')", ""
+TIMES = [
+    # options before, options after, whether a quarantine is new || whether times count from T
+    (HOUR, HOUR, False, False),
+    (HOUR, "WITH (REFRESH EVERY '1 hour', REFRESH AT CREATION)", False, True),
+    (HOUR, NONE, False, True),
+    (NONE, HOUR, False, True),
+    (NONE, NONE, True, False),
+    (HOUR, HOUR, True, True),  # the same times as the quarantine, which is new
 ]
 
 
-@pytest.mark.parametrize(("history", "is_paced", "wanted"), HISTORIES)
-def test_what_a_view_keeps(history: History, is_paced: bool, wanted: tuple[object, ...]) -> None:
+@pytest.mark.parametrize(("before", "after", "has_new", "is_paced"), TIMES)
+def test_refresh_times_that_count_from_the_cutover(
+    before: str, after: str, has_new: bool, is_paced: bool
+) -> None:
+    """Nothing is stored for a view that is replaced again and again without other times."""
+    change = _Change(_view(before), changed(_view(after), revision=1))
+    assert _is_paced([change], [_view(after)] if has_new else []) == is_paced
+
+
+STRETCHES = [
+    # whether refresh times count from the cutover || the T of creation, stretches
+    (False, (20, ((10, None),))),
+    (True, (90, ((10, None), (20, (HOURLY,))))),
+]
+
+
+@pytest.mark.parametrize(("is_paced", "wanted"), STRETCHES)
+def test_refresh_times_of_before(is_paced: bool, wanted: tuple[object, ...]) -> None:
     """By the catalog that is changed; a stretch is of the definition that ends."""
-    now = changed(_view("WITH (REFRESH EVERY '1 hour')", 20), stretches=(Stretch(10, None),))
-    other = changed(now, definition=_view("").definition.text)
-    change = _Change(now, changed(other, revision=1), history)
+    now = changed(_view(HOUR, 20), stretches=(Stretch(10, None),))
+    other = changed(now, definition=_view(NONE).definition.text)
+    change = _Change(now, changed(other, revision=1))
     engine: Any = mock.MagicMock()
     engine.schedules.is_closed.return_value = False
-    prepared = _Prepared(engine, REDEFINITION, (change,), (), is_paced)
-    with mock.patch.object(cutover, "check_history"):
-        begun = prepared.on_top(Catalog.of([now]))
+    begun = _Prepared(engine, REDEFINITION, (change,), (), is_paced).on_top(Catalog.of([now]))
     later = begun.in_force(Catalog.of([now]), 90).items["v"]
     stretches = tuple((s.start, s.parts) for s in later.following.stretches)
-    assert (later.created_at, later.following.continues, stretches) == wanted
+    assert (later.created_at, stretches) == wanted
     assert later.revision == 1
 
 
 def test_a_view_that_stays_as_it_is() -> None:
     """Nothing changes then, and no process has to write it."""
     now = _view("")
-    assert redefined_view(now, now, History.KEPT, is_paced=False) == now
+    assert redefined_view(now, now, is_paced=False) == now

@@ -8,7 +8,6 @@ import pytest
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.refreshes import Stretch
 from ctsql.runtime.log.table_changes import VersionChange
-from ctsql.runtime.subscriptions import changes
 from ctsql.runtime.subscriptions.changes import Changes
 from tests.helpers.items import an_item
 
@@ -16,11 +15,8 @@ FIRST_WRITE = VersionChange(9, -1, 0)
 
 
 @pytest.mark.parametrize("stretches", [(), (Stretch(5, None),)])
-def test_a_first_write_behind_other_changes(
-    stretches: tuple[Stretch, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_first_write_behind_other_changes(stretches: tuple[Stretch, ...]) -> None:
     """It is the change of several Ts, also where the view has other refresh times since."""
-    monkeypatch.setattr(changes, "is_before_columns", lambda *_: False)
     view = an_item(
         ObjectKind.MATERIALIZED_VIEW,
         "v",
