@@ -53,28 +53,6 @@ class Cutover:
         )
 
 
-def together(cutovers: Iterable[Cutover]) -> Cutover:
-    """Several cutovers of different objects as one."""
-    parts = list(cutovers)
-    if len(parts) == 1:
-        return parts[0]
-    drops = [part.drop for part in parts if part.drop is not None]
-    drop = drops[0] if drops else None
-    for other in drops[1:]:
-        assert drop is not None  # it is the first
-        drop = replace(
-            drop,
-            items=drop.items + other.items,
-            subscriptions=drop.subscriptions + other.subscriptions,
-        )
-    return Cutover(
-        items=tuple(item for part in parts for item in part.items),
-        new_ids=frozenset().union(*(part.new_ids for part in parts)),
-        drop=drop,
-        schemas=tuple(schema for part in parts for schema in part.schemas),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class StoredCatalog:
     """The stored catalog, with a cutover that may be in force."""

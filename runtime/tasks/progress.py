@@ -102,18 +102,15 @@ def failure_of(warehouse: Warehouse, item: Item) -> Failure | None:
     return find_recorded(output)
 
 
-def mended_from(
-    warehouse: Warehouse, item: Item, failed_at: int | None, state: TaskState, now: int
-) -> int:
+def mended_from(warehouse: Warehouse, item: Item, state: TaskState, now: int) -> int:
     """The T from which a new definition of a task is in force: ``now``, or its failed T.
 
     Another process may have moved past that T, for example by SKIP, or replaced the failed
     definition: later Ts then run by that definition.
 
-    Args:
-        failed_at: the failed T; None if it has not failed. state: its bindings on the timeline.
+    ``state``: its bindings on the timeline.
     """
-    failure = None if failed_at is None else failure_of(warehouse, item)
+    failure = failure_of(warehouse, item)
     if failure is None or failure.revision not in (None, state.revision_at(failure.time)):
         return now
     return failure.time

@@ -393,11 +393,12 @@ class Swapper(Process):
         simulation, task = self.simulation, self._settled(engine)
         if replacement_of(engine.catalog, TASK) is not None:
             return None
-        stands_at = advance_to_now(engine, task)
+        advance_to_now(engine, task)
+        failure = failure_of(engine.warehouse, task)
         times = [t for t in simulation.model.times if t <= engine.timeline.now]
         start = simulation.rng.choice([simulation.created_at, *times])
         since = max(start - 1, simulation.created_at)
-        if stands_at is not None and stands_at <= since:
+        if failure is not None and failure.time <= since:
             return None  # what it held then is not known
         simulation.made_count += 1
         name, shape = f"beside{simulation.made_count}", simulation.shape

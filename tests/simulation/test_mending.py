@@ -54,8 +54,7 @@ def _mend(engine: MemoryEngine, meanwhile: Callable[[], object] = lambda: None) 
         meanwhile: what happens when it has looked where the task failed.
     """
     engine.mint()
-    failure = failure_of(engine.warehouse, engine.relations.item(TASK))
-    assert failure is not None
+    assert failure_of(engine.warehouse, engine.relations.item(TASK)) is not None
     meanwhile()
 
     def add(current: Catalog) -> Catalog:
@@ -65,7 +64,7 @@ def _mend(engine: MemoryEngine, meanwhile: Callable[[], object] = lambda: None) 
 
     def put_in_force(state: TaskState, now: int) -> TaskState:
         task = engine.relations.item(TASK)
-        begin = mended_from(engine.warehouse, task, failure.time, state, now)
+        begin = mended_from(engine.warehouse, task, state, now)
         return replace(state, revisions=((begin, 1),))
 
     engine.catalog_store.change(add)

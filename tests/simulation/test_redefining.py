@@ -18,8 +18,10 @@ from ctsql.catalog.items import Item, read_item
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.statements.definitions import cutover
 from ctsql.runtime.statements.definitions.cutover import advance_to_now, cut_over
+from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.stores.catalog_store import CUTOVER, OBJECT
 from ctsql.runtime.warehouse.times.timeline import TASKS, TaskState
+from ctsql.runtime.warehouse.warehouse import Warehouse
 from tests.simulation.memory_store import Bag, Folder, SentCommit
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.model import CATALOG, TIMELINE, require
@@ -124,7 +126,10 @@ class Redefiner(Swapper):
         simulation.made_count += 1
         text = body_text(TASK, 100 * simulation.made_count, simulation.shape)
         task = engine.relations.item(TASK)
-        self.simulation.stood_count += advance_to_now(engine, task) is not None
+        advance_to_now(engine, task)
+        failure = failure_of(engine.warehouse, task)
+        _STOOD[id(engine.warehouse)] = None if failure is None else failure.time
+        simulation.stood_count += failure is not None
         cut_over(engine, redefined(engine, task, text))
         simulation.definition_count += 1
 
@@ -141,12 +146,16 @@ def test_each_t_is_of_the_body_in_force(shape: Shape) -> None:
     assert sum(len(r.state.revisions) > 1 for r in found) > 10
 
 
-def _from_before(_w: object, _i: object, failed_at: int | None, _s: object, now: int) -> int:
-    return now - 5 if failed_at is None else failed_at
+_STOOD: dict[int, int | None] = {}
+"""By a process's warehouse: the T at which the task had failed before its definition changed."""
 
 
-def _from_where_it_stood(_w: object, _i: object, at: int | None, _s: object, now: int) -> int:
-    return now if at is None else at
+def _from_before(warehouse: Warehouse, _i: object, _s: object, now: int) -> int:
+    return _STOOD.get(id(warehouse)) or now - 5
+
+
+def _from_where_it_stood(warehouse: Warehouse, _i: object, _s: object, now: int) -> int:
+    return _STOOD.get(id(warehouse)) or now
 
 
 MUTATIONS: dict[str, tuple[object, str, object]] = {

@@ -17,12 +17,12 @@ another process changes the catalog first, it is prepared again, and raises if i
 Source: docs/decisions/0107-definitions-at-one-t.md.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from ctsql.catalog.catalog import Catalog, still_there
-from ctsql.catalog.cutovers import Cutover, together
+from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.dependencies import (
     closure,
     outputs_or_itself,
@@ -103,89 +103,76 @@ class Redefinition:
         """All objects with their new definitions."""
         return (*(after for _, after in self.changes), *self.new)
 
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A stored object before and after, with the results of preparing it."""
-
-    before: Item
-    after: Item
-    failed_at: int | None = None  # the T at which a task had failed
-
-    @property
-    def is_redefined(self) -> bool:
-        """Whether the definition changes, and not only comments or an output's columns."""
-        return self.before.revision != self.after.revision
-
-    @property
-    def is_view(self) -> bool:
-        """Whether it is a materialized view that gets another definition."""
-        return self.is_redefined and isinstance(self.after, MaterializedView)
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A redefinition whose objects are advanced and whose tables are made."""
-
-    engine: Engine
-    wanted: Redefinition
-    changes: tuple[_Change, ...]
-    new: tuple[Item, ...]
-    is_paced: bool  # whether the refresh times of its views count from the cutover
-
     @property
     def changed_ids(self) -> set[str]:
         """The ids of objects that are redefined or new."""
         new = self.new if self.changes else ()
-        return {c.after.id for c in self.changes if c.is_redefined} | {i.id for i in new}
+        redefined = (after for before, after in self.changes if _is_redefined(before, after))
+        return {i.id for i in (*redefined, *new)}
 
-    def on_top(self, current: Catalog) -> Cutover:
-        """The edits that bring it into force on top of a catalog.
+    @property
+    def is_paced(self) -> bool:
+        """Whether refresh times count from the cutover: other ones, or those of a new quarantine.
+
+        A view and its quarantine have the same refresh times.
+        """
+        times = [(refresh_of(before), refresh_of(after)) for before, after in self._views()]
+        has_new = any(isinstance(item, MaterializedView) for item in self.new)
+        return any(before != after or (has_new and after is not None) for before, after in times)
+
+    def _views(self) -> list[tuple[Item, Item]]:
+        """The materialized views that get another definition, before and after."""
+        views = (pair for pair in self.changes if isinstance(pair[1], MaterializedView))
+        return [pair for pair in views if _is_redefined(*pair)]
+
+    @property
+    def begun_ids(self) -> set[str]:
+        """The ids of objects that get the T as their T of creation."""
+        has_time = Maintained | TaskOutput
+        new = {i.id for i in self.new if isinstance(i, has_time) and not i.created_at}
+        return new | {after.id for _, after in self._views()} if self.is_paced else new
+
+    def on_top(self, engine: Engine, current: Catalog) -> list[Item]:
+        """The changed and new objects on top of a catalog, once it is prepared.
 
         Raises:
             ALTERED_MEANWHILE, UNKNOWN_RELATION: another process has changed or dropped an object.
                 OBJECT_EXISTS: the name of a new one is taken. VIEW_FINISHED: a view has no more
                 refreshes. And what the check of the redefinition raises.
         """
-        wanted, new = self.wanted, self.new
-        changes = [replace(c, before=as_prepared(current, c.before)) for c in self.changes]
-        wanted.check(current)
-        for item in new:
-            check_free(current, item.name, wanted.span, quiet=False)
-        begun_ids = {
-            i.id for i in new if isinstance(i, Maintained | TaskOutput) and not i.created_at
-        } | {c.after.id for c in changes if c.is_view and self.is_paced}
-        drop = [still_there(current, item) for item in wanted.drop]
-        return Cutover(
-            items=(*(self._later(current, change) for change in changes), *new),
-            new_ids=frozenset(begun_ids),
-            drop=dropped(current, drop) if drop else None,
-            schemas=wanted.schemas,
-        )
+        changes = [(as_prepared(current, before), after) for before, after in self.changes]
+        self.check(current)
+        for item in self.new:
+            check_free(current, item.name, self.span, quiet=False)
+        return [*(self._later(engine, current, now, after) for now, after in changes), *self.new]
 
-    def _later(self, current: Catalog, change: _Change) -> Item:
+    def _later(self, engine: Engine, current: Catalog, now: Item, after: Item) -> Item:
         """A changed object on top of the newest catalog."""
-        now, after = change.before, change.after
         definition = replace(now.definition, flow=after.flow)
         later = replace(now, columns=after.columns, comment=after.comment, definition=definition)
-        if not change.is_redefined:
+        if not _is_redefined(now, after):
             return later
         if isinstance(now, MaterializedView) and isinstance(after, MaterializedView):
-            check_not_finished(self.engine, now)
+            check_not_finished(engine, now)
             return redefined_view(now, after, is_paced=self.is_paced)
         if not isinstance(later, Task):
             return replace(later, definition=after.definition)
-        outputs, new = outputs_or_itself(current, now), {i.id: i for i in self.wanted.items}
+        outputs, new = outputs_or_itself(current, now), {i.id: i for i in self.items}
         before = tuple(o.columns for o in outputs)
         columns = tuple(new.get(o.id, o).columns for o in outputs)
         earlier = now.revisions
         if not all(map(same_columns, before, columns)):
             earlier = tuple(replace(r, columns=r.columns or before) for r in earlier)
-        number, copy = now.revision + 1, self.wanted.copy
-        if copy is not None:
-            earlier, number = (*earlier, replace(copy, number=number)), number + 1
+        number = now.revision + 1
+        if self.copy is not None:
+            earlier, number = (*earlier, replace(self.copy, number=number)), number + 1
         definition = replace(after.definition, number=number)
         return replace(later, definition=definition, earlier=earlier, quarantine=after.quarantine)
+
+
+def _is_redefined(before: Item, after: Item) -> bool:
+    """Whether the definition changes, and not only comments or an output's columns."""
+    return before.revision != after.revision
 
 
 def cut_over(engine: Engine, *wanted: Redefinition) -> None:
@@ -213,62 +200,53 @@ def bring_into_force(engine: Engine, *wanted: Redefinition) -> set[str]:
     return ids
 
 
-def _prepare(engine: Engine, wanted: Redefinition, made: list[Item]) -> _Prepared:
+def _prepare(engine: Engine, wanted: Redefinition, made: list[Item]) -> Redefinition:
     """Advance changed objects, and create the tables of new ones, which are added to ``made``."""
-    changes = [_prepare_change(engine, before, after) for before, after in wanted.changes]
+    for before, after in wanted.changes:
+        _prepare_change(engine, before, after)
     new = []
     for item in wanted.new:
         if not item.created_at and item.location is not None:
             made.append(item)
             item = wanted.make_table(engine, item)
         new.append(item)
-    return _Prepared(engine, wanted, tuple(changes), tuple(new), _is_paced(changes, new))
+    return replace(wanted, new=tuple(new))
 
 
-def _is_paced(changes: Iterable[_Change], new: Iterable[Item]) -> bool:
-    """Whether refresh times count from the cutover: changed ones, and those of a new quarantine.
-
-    A view and its quarantine have the same refresh times.
-    """
-    times = [(refresh_of(c.before), refresh_of(c.after)) for c in changes if c.is_view]
-    has_new = any(isinstance(item, MaterializedView) for item in new)
-    return any(before != after or (has_new and after is not None) for before, after in times)
-
-
-def _prepare_change(engine: Engine, before: Item, after: Item) -> _Change:
-    change = _Change(before, after)
-    if isinstance(after, Task) and change.is_redefined:
-        change = replace(change, failed_at=advance_to_now(engine, before))
+def _prepare_change(engine: Engine, before: Item, after: Item) -> None:
+    is_redefined = _is_redefined(before, after)
+    if isinstance(after, Task) and is_redefined:
+        advance_to_now(engine, before)
     if isinstance(after, Task | TaskOutput):
         if not same_columns(before.columns, after.columns):
             ensure_columns(engine.warehouse, before, after.columns)
-    elif change.is_view:
+    elif isinstance(after, MaterializedView) and is_redefined:
         end_if_followed(engine, before)
         check_takes_columns(engine.warehouse, before, after.columns)
-    elif isinstance(after, View) and change.is_redefined:
+    elif isinstance(after, View) and is_redefined:
         for reader in readers_of(engine.catalog, before):
             end_if_followed(engine, reader)
-    return change
 
 
-def _commit(engine: Engine, prepared: Sequence[_Prepared]) -> set[str]:
+def _commit(engine: Engine, prepared: Sequence[Redefinition]) -> set[str]:
+    new = [item for one in prepared for item in one.new]
+
     def make(catalog: Catalog) -> Cutover:
-        cutover = together(one.on_top(catalog) for one in prepared)
-        there = catalog.with_items(item for one in prepared for item in one.new)
-        for wanted in (one.wanted for one in prepared):
-            for item in wanted.items:
-                check_reads(wanted.bound_on, there, item.definition.reads)
-        drop = () if cutover.drop is None else cutover.drop.items
-        check_unread(catalog.with_items(cutover.items), drop, prepared[0].wanted.span)
-        return cutover
+        items = [item for one in prepared for item in one.on_top(engine, catalog)]
+        drop = [still_there(catalog, item) for one in prepared for item in one.drop]
+        there = catalog.with_items(new)
+        for one in prepared:
+            for item in one.items:
+                check_reads(one.bound_on, there, item.definition.reads)
+        check_unread(catalog.with_items(items), drop, prepared[0].span)
+        return Cutover(
+            items=tuple(items),
+            new_ids=frozenset(id for one in prepared for id in one.begun_ids),
+            drop=dropped(catalog, drop) if drop else None,
+            schemas=tuple(schema for one in prepared for schema in one.schemas),
+        )
 
-    failed_at = {
-        change.after.id: change.failed_at
-        for one in prepared
-        if one.wanted.copy is None  # else the task skips the Ts from the failed one on
-        for change in one.changes
-    }
-    tables = [i for one in prepared for i in one.new if isinstance(i, Table)]
+    tables = [item for item in new if isinstance(item, Table)]
     changed_ids = {id for one in prepared for id in one.changed_ids}
     for _ in range(TRIES_MAX):
         cutover, catalog = engine.catalog_store.add_cutover(make)
@@ -280,7 +258,7 @@ def _commit(engine: Engine, prepared: Sequence[_Prepared]) -> set[str]:
         sources |= {i.id: (i.name.qualified(), engine.relations.table(i)) for i in tables}
         before = catalog.items
         tasks = {
-            item.id: partial(_put_in_force, engine, before.get(item.id), item, failed_at)
+            item.id: partial(_put_in_force, engine, before.get(item.id), item)
             for item in cutover.items
             if isinstance(item, Task) and new_starts(before.get(item.id), item, 0, 0)
         }
@@ -351,19 +329,14 @@ def new_starts(
 
 
 def _put_in_force(
-    engine: Engine,
-    before: Item | None,
-    after: Item,
-    failed_at: Mapping[str, int | None],
-    state: TaskState,
-    now: int,
+    engine: Engine, before: Item | None, after: Item, state: TaskState, now: int
 ) -> TaskState:
-    begin = mended_from(engine.warehouse, after, failed_at.get(after.id), state, now)
+    begin = now if before is None else mended_from(engine.warehouse, after, state, now)
     return replace(state, revisions=(*state.revisions, *new_starts(before, after, begin, now)))
 
 
-def advance_to_now(engine: Engine, task: Item) -> int | None:
-    """Run a task's old definition up to now; returns the T at which it failed, if any.
+def advance_to_now(engine: Engine, task: Item) -> None:
+    """Run a task's old definition up to now, or up to the T at which it fails.
 
     A suspended task runs its remaining Ts later, each by the definition in force at it.
     """
@@ -371,8 +344,6 @@ def advance_to_now(engine: Engine, task: Item) -> int | None:
         advance_by_old_definition(engine, task, FAILED)
     else:
         engine.mint()
-    failure = failure_of(engine.warehouse, task)
-    return None if failure is None else failure.time
 
 
 def complete(engine: Engine, changed_ids: Collection[str], others: Iterable[str] = ()) -> None:

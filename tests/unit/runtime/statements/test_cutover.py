@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from ctsql.catalog.catalog import Catalog, DropEntry
-from ctsql.catalog.cutovers import Cutover, cutover_of, together
+from ctsql.catalog.cutovers import Cutover, cutover_of
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Definition, Item, ObjectKind, Reading
 from ctsql.runtime.statements.definitions import cutover
@@ -59,20 +59,14 @@ def _item(name: str, kind: ObjectKind = ObjectKind.VIEW) -> Item:
     return an_item(kind, name)
 
 
-def test_parts_are_in_force_together() -> None:
-    """What one part changes, begins or drops, the whole does at the same T."""
+def test_a_cutover_in_force() -> None:
+    """What it changes, begins or drops, it does at one T."""
     old, gone, other = _item("old", MATERIALIZED), _item("gone"), _item("other")
     later = changed(old, definition="new", replaces="x", staged_in=("y", 2))
-    drops = [
-        DropEntry(id=i.id, at_ms=1, items=(i,), subscriptions=(), schema="") for i in (gone, other)
-    ]
-    parts = [
-        Cutover(items=(later,), schemas=("s",)),
-        Cutover(items=(_item("come"),), new_ids=frozenset({"come"}), drop=drops[0]),
-        Cutover(drop=drops[1]),
-    ]
+    drop = DropEntry(id="d", at_ms=1, items=(gone, other), subscriptions=(), schema="")
+    items = (later, _item("come"))
+    whole = Cutover(items=items, new_ids=frozenset({"come"}), drop=drop, schemas=("s",))
     before = Catalog.of([old, gone, other])
-    whole = together(parts)
     assert cutover_of([("p", whole.to_json())]) == replace(whole, id="p"), "as it is stored"
     after = whole.in_force(before, NOW)
     assert {i.id for i in after} == {"old", "come"}
@@ -95,7 +89,7 @@ def test_no_change() -> None:
     item = _item("v")
     catalog = Catalog.of([item])
     assert Cutover(items=(item,)).is_no_change(catalog)
-    assert together([]).is_no_change(catalog)
+    assert Cutover().is_no_change(catalog)
     assert not Cutover(items=(item,), new_ids=frozenset({"v"})).is_no_change(catalog)
     assert not Cutover(items=(changed(item, definition="w"),)).is_no_change(catalog)
 

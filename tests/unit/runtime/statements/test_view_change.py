@@ -6,14 +6,10 @@ from unittest import mock
 import pytest
 
 from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, Stretch
-from ctsql.runtime.statements.definitions.cutover import (
-    Redefinition,
-    _Change,
-    _is_paced,
-    _Prepared,
-)
+from ctsql.runtime.statements.definitions.cutover import Redefinition
 from ctsql.runtime.statements.definitions.view_change import (
     redefined_view,
     refresh_of,
@@ -21,7 +17,7 @@ from ctsql.runtime.statements.definitions.view_change import (
 from tests.helpers.items import an_item, changed
 
 HOURLY = Every(3_600_000)
-REDEFINITION = Redefinition(bound_on=Catalog.of([]))
+EMPTY = Catalog.of([])
 
 
 def _view(options: str, created_at: int = 10) -> Item:
@@ -65,26 +61,28 @@ def test_refresh_times_that_count_from_the_cutover(
     before: str, after: str, has_new: bool, is_paced: bool
 ) -> None:
     """Nothing is stored for a view that is replaced again and again without other times."""
-    change = _Change(_view(before), changed(_view(after), revision=1))
-    assert _is_paced([change], [_view(after)] if has_new else []) == is_paced
+    pair = _view(before), changed(_view(after), revision=1)
+    new = (_view(after),) if has_new else ()
+    assert Redefinition(bound_on=EMPTY, changes=(pair,), new=new).is_paced == is_paced
 
 
 STRETCHES = [
-    # whether refresh times count from the cutover || the T of creation, stretches
-    (False, (20, ((10, None),))),
-    (True, (90, ((10, None), (20, (HOURLY,))))),
+    # options of the new definition || the T of creation, stretches
+    (HOUR, (20, ((10, None),))),
+    (NONE, (90, ((10, None), (20, (HOURLY,))))),
 ]
 
 
-@pytest.mark.parametrize(("is_paced", "wanted"), STRETCHES)
-def test_refresh_times_of_before(is_paced: bool, wanted: tuple[object, ...]) -> None:
+@pytest.mark.parametrize(("options", "wanted"), STRETCHES)
+def test_refresh_times_of_before(options: str, wanted: tuple[object, ...]) -> None:
     """By the catalog that is changed; a stretch is of the definition that ends."""
     now = changed(_view(HOUR, 20), stretches=(Stretch(10, None),))
-    other = changed(now, definition=_view(NONE).definition.text)
-    change = _Change(now, changed(other, revision=1))
+    other = changed(now, definition=_view(options).definition.text + " WHERE k > 0")
     engine: Any = mock.MagicMock()
     engine.schedules.is_closed.return_value = False
-    begun = _Prepared(engine, REDEFINITION, (change,), (), is_paced).on_top(Catalog.of([now]))
+    change = Redefinition(bound_on=EMPTY, changes=((now, changed(other, revision=1)),))
+    items = tuple(change.on_top(engine, Catalog.of([now])))
+    begun = Cutover(items=items, new_ids=frozenset(change.begun_ids))
     later = begun.in_force(Catalog.of([now]), 90).items["v"]
     stretches = tuple((s.start, s.parts) for s in later.following.stretches)
     assert (later.created_at, stretches) == wanted
