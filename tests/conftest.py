@@ -1,7 +1,8 @@
 """Fixtures for every test.
 
 Two lanes: tests marked ``spark`` need a JVM and run in one process with one session; all others
-must not start one. A test of the first lane that starts Spark by mistake fails there.
+must not start one. The folders in ``ON_SPARK`` mark each of their tests. A test of the first lane
+that starts Spark by mistake fails there.
 """
 
 import os
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 TEST_MASTER = "local[2]"
 ROOT = Path(__file__).resolve().parent.parent
-VECTORS = ROOT / "tests" / "vectors"
+TESTS = ROOT / "tests"
+ON_SPARK = {"crash", "properties", "spark"}
+VECTORS = TESTS / "vectors"
 """Cases as JSON, given from outside: read here, never changed."""
 
 # Delta takes 50 tasks to know a table's state unless told otherwise; a table here has a few rows.
@@ -59,6 +62,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """What opens a connection needs the mark, also where another test has started Spark before."""
+    if item.path.relative_to(TESTS).parts[0] in ON_SPARK:
+        item.add_marker("spark")
     opens = {"con", "connect", "shared"} & set(getattr(item, "fixturenames", ()))
     if opens and item.get_closest_marker("spark") is None:
         raise pytest.UsageError(f"{item.nodeid} uses {min(opens)} and is not marked spark")

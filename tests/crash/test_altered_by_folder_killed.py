@@ -11,8 +11,6 @@ from ctsql.cli.folder_commands import exit_code
 from tests.helpers.sql_folder import applied, apply_at_once, apply_killed, planned
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 OLD = """
 CREATE TABLE t (k INT, v INT, w SMALLINT);
 CREATE VIEW p AS SELECT * FROM t;

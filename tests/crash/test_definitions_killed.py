@@ -22,8 +22,6 @@ from tests.helpers.sql_folder import APPLY, applied, apply_at_once
 from tests.helpers.table_folder import check_written_once, folder, log, orphans
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 Rows = list[tuple[object, ...]]
 BEFORE, AFTER = "cutover_stored", "cutover_bound"
 """The two points between which a change is bound to a T, or is not."""

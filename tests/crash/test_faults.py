@@ -13,7 +13,7 @@ from tests.helpers.sample_warehouse import vacuum
 from tests.helpers.table_folder import check_written_once, folder
 from tests.scenarios.runner import assert_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.core]
+pytestmark = pytest.mark.core
 
 HALFWAY = "outputs_halfway"
 """Only a task with a quarantine or several outputs: tests/spark/tasks/test_constraints.py."""

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.crash.killed_processes import Child, crew_of, seconds, stored, table_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 SECONDS_TO_END = 240
 

@@ -22,7 +22,7 @@ from tests.crash.killed_processes import (
     table_of,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 FILES = 5
 KILLS_WANTED = 3

@@ -20,7 +20,7 @@ from tests.crash.killed_processes import Child, Crew, Event, crew_of, seconds, s
 from tests.crash.programs import ACCOUNTS, OPENING
 from tests.helpers.table_folder import check_written_once
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 FOLLOWED = ("copy", "gathered", "per_writer", "even", "moved")
 """A task, one with COALESCE, a materialized view, one output of several, a plain view."""

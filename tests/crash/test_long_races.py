@@ -12,7 +12,7 @@ from tests.helpers import sample_warehouse as kept
 from tests.helpers.table_folder import folder, log
 from tests.scenarios.runner import assert_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SECONDS_TO_END = 120
 # Each writes batches of its own numbers, and reads the outputs that all of them keep.

@@ -13,7 +13,7 @@ from tests.helpers.processes import race
 from tests.helpers.table_folder import check_written_once, folder, orphans
 from tests.scenarios.runner import assert_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.core]
+pytestmark = pytest.mark.core
 
 BATCHES = 4
 

@@ -18,8 +18,6 @@ from tests.helpers import sample_warehouse as kept
 from tests.helpers.failing_disks import filled, needs_root, read_only, small_disk
 from tests.helpers.table_folder import folder, log, tree
 
-pytestmark = pytest.mark.spark
-
 READ = "SELECT * FROM latest, copy, summed"
 HOW = ("empty", "cut", "cut at a line", "garbage")
 DAMAGES = (("copy", "cut at a line"), ("timeline", "empty"), ("catalog", "garbage"))

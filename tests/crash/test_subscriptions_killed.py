@@ -16,7 +16,7 @@ import pytest
 
 from ctsql.api import Connection
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 KILLS = 3
 SECONDS_TO_START_MAX = 120

@@ -25,7 +25,7 @@ from tests.crash.killed_processes import (
 from tests.crash.test_killed import killing
 from tests.helpers.table_folder import check_written_once
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 SECONDS_TO_SETTLE = 1_500
 """Each of four outputs has more than a hundred Ts to be written at, one after the other."""

@@ -12,8 +12,6 @@ import pytest
 from ctsql.api import Connection
 from tests.properties.cdc_model import Event, scd1, scd1_ignoring_nulls, scd2
 
-pytestmark = pytest.mark.spark
-
 RUNS = 40
 COMMITS = 3
 FORMS = {

@@ -11,8 +11,6 @@ from tests.properties.model import CROSSINGS, STATEMENTS, Rows, outputs, task
 from tests.properties.random_changes import change
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 TASKS_PER_SEED = 4
 CHANGES = 5
 SLOW_SEEDS = (1, *range(100, 140))

@@ -10,8 +10,6 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 Row = tuple[int | None, ...]
 Rule = tuple[str, str, str, Callable[[Row], bool]]
 

@@ -16,8 +16,6 @@ from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.rows.row_set import LocalRows, row_set
 from tests.helpers.opened import table_of
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def table(con: Connection) -> DeltaTable:

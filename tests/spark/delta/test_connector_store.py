@@ -12,8 +12,6 @@ from ctsql.runtime.delta.stores.connector_store import ConnectorStore
 from tests.conftest import TEST_MASTER
 from tests.helpers.opened import engine_of
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def store(con: Connection) -> ConnectorStore:

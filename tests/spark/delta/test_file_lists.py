@@ -13,8 +13,6 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.actions import DataFile
 from tests.helpers.opened import table_of, write_checkpoint
 
-pytestmark = pytest.mark.spark
-
 TABLES = """
 CREATE TABLE a (k BIGINT, s STRING, d DATE, n STRUCT<x: INT, y: ARRAY<STRING>>);
 INSERT INTO a SELECT id, concat('line\u2028sep ', id), DATE'2026-01-01', (1, array('q', NULL))

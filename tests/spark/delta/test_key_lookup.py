@@ -11,8 +11,6 @@ from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.warehouse import sources
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 Found = LocalRows | Declined | None
 """What a lookup gives."""
 

@@ -16,8 +16,6 @@ from ctsql.runtime.rows.multiset import consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from tests.helpers.opened import table_of
 
-pytestmark = pytest.mark.spark
-
 COLUMNS = ["k", "s", "d", "t", "f"]
 TABLE = """
 CREATE TABLE x (k INT, s STRING, d DECIMAL(12, 2), t TIMESTAMP, f DOUBLE);

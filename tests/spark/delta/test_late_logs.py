@@ -10,8 +10,6 @@ from ctsql.runtime.delta.table import DeltaTable
 from tests.helpers.opened import engine_of, table_of, write_checkpoint
 from tests.helpers.table_folder import folder
 
-pytestmark = pytest.mark.spark
-
 
 def _opened(con: Connection) -> set[str]:
     """The folders of the tables whose logs Delta has opened, without their numbers."""

@@ -14,8 +14,6 @@ from ctsql.runtime.log.actions import StoredFile
 from tests.helpers.hadoop_checksums import write_checksums
 from tests.helpers.opened import table_of
 
-pytestmark = pytest.mark.spark
-
 
 def test_a_log_is_the_same_log(con: Connection) -> None:
     """Texts, times, lengths and names; files that are not there; damage by others' checksums."""

@@ -15,7 +15,7 @@ from tests.helpers.edge_values import (
     make_twins,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

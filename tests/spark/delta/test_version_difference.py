@@ -11,8 +11,6 @@ from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
 from ctsql.runtime.rows.multiset import consolidate_change_feed
 from tests.helpers.opened import table_of
 
-pytestmark = pytest.mark.spark
-
 COLUMNS = ["k", "s"]
 HISTORY = (
     "INSERT INTO x SELECT id, chr(65 + id % 3) FROM range(100)",

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-import pytest
-
 from ctsql.api import Connection
 from tests.scenarios.runner import assert_rows
 
@@ -42,7 +40,6 @@ def _check(con: Connection, forms: Mapping[str, str], at: str) -> None:
         assert_rows(con.execute(f"SELECT * FROM `{name}`").fetchall(), wanted, f"{name}: {at}")
 
 
-@pytest.mark.spark
 def test_char_is_compared_as_in_the_table(con: Connection) -> None:
     """Views, a view over one, and tasks find the rows of a CHAR that the same SELECT finds."""
     _begin(con)

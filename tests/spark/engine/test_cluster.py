@@ -16,8 +16,6 @@ from tests.helpers.table_folder import check_written_once, folder, orphans
 from tests.scenarios.runner import assert_rows
 from tests.spark.engine.cluster import Cluster
 
-pytestmark = pytest.mark.spark
-
 SECONDS_MAX = 300
 
 CREATE = """

@@ -8,8 +8,6 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 PLAIN = [
     "a.b",
     "a",

@@ -6,8 +6,6 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError, DataError
 from tests.helpers.table_folder import folder, log
 
-pytestmark = pytest.mark.spark
-
 SET_UP = """
     CREATE TABLE f (s STRING, n BIGINT, x DOUBLE, a ARRAY<INT>);
     CREATE TABLE t (i INT, b TINYINT, s VARCHAR(3), c CHAR(2), d DECIMAL(4, 1), ts TIMESTAMP,

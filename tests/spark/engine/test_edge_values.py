@@ -67,7 +67,6 @@ def _check(con: Connection, name: str, query: str, shown: str, at: str) -> None:
     assert_rows(found, wanted, f"{name}: {at}")
 
 
-@pytest.mark.spark
 def test_edges_arrive_as_they_left(con: Connection) -> None:
     """A view, its groups by every key, and a task keyed by a date hold what the table holds."""
     _table(con)
@@ -91,7 +90,6 @@ def test_edges_arrive_as_they_left(con: Connection) -> None:
     assert con.execute("VERIFY whole").fetchall() == []
 
 
-@pytest.mark.spark
 def test_rows_stored_wrongly_are_mended(con: Connection) -> None:
     """A date that was stored ten days off is shown by VERIFY, and REPAIR mends it."""
     con.execute("CREATE TABLE g (d DATE, s STRING)")
@@ -105,7 +103,6 @@ def test_rows_stored_wrongly_are_mended(con: Connection) -> None:
     assert [str(r[0]) for r in con.execute("SELECT * FROM v").fetchall()] == ["1582-10-10"]
 
 
-@pytest.mark.spark
 def test_what_python_does_not_have_is_said(con: Connection) -> None:
     """Fetching a date that Python does not have is an error that says so; months are a text."""
     for value in (

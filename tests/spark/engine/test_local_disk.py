@@ -18,8 +18,6 @@ CREATE CONTINUAL TASK latest (k BIGINT, v BIGINT) ON INPUT feed AS (
 FILES_MAX = 9
 """A tick's: two of each of three logs, two of rows, and which rows are deleted."""
 
-pytestmark = pytest.mark.spark
-
 
 def _local(con: Connection) -> tuple[Any, Any]:
     jvm: Any = con.spark._jvm

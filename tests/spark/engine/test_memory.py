@@ -3,11 +3,7 @@
 import time
 from typing import Any
 
-import pytest
-
 from ctsql.api import Connection
-
-pytestmark = pytest.mark.spark
 
 
 def test_spark_forgets_the_jobs_of_ended_queries(con: Connection) -> None:

@@ -13,8 +13,6 @@ import pytest
 from ctsql.api import Connection
 from tests.helpers.odd_uses import TABLES, OddUses, foreign
 
-pytestmark = pytest.mark.spark
-
 SEED = int(os.environ.get("CTSQL_SEED", "0"))
 USES = int(os.environ.get("CTSQL_USES", "120"))
 

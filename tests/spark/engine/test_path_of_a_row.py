@@ -4,11 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
-import pytest
-
 from ctsql.api import Connection
-
-pytestmark = pytest.mark.spark
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -6,8 +6,6 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from tests.scenarios.runner import expect_error
 
-pytestmark = pytest.mark.spark
-
 STATEMENTS = [
     ("SELECT s,\n  CAST(s AS INT) FROM t", "CAST(s AS INT)"),
     ("SELECT 1 / (n - 3) AS q FROM t x", "1 / (n - 3)"),

@@ -9,8 +9,6 @@ from ctsql.catalog.errors import CtsqlError
 from tests.conftest import TEST_MASTER
 from tests.scenarios.runner import expect_error
 
-pytestmark = pytest.mark.spark
-
 SET_UP = """
 CREATE TABLE feed (k INT, v INT);
 CREATE CONTINUAL TASK best (k INT, v INT NOT NULL) ON INPUT feed AS (

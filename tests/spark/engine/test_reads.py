@@ -12,8 +12,6 @@ from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import folder, log, transaction
 from tests.scenarios.runner import expect_error
 
-pytestmark = pytest.mark.spark
-
 SET_UP = """
 CREATE TABLE t (k INT);
 CREATE TABLE ref (word STRING); INSERT INTO ref VALUES ('one');

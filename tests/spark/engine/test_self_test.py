@@ -19,8 +19,6 @@ from ctsql.runtime.spark.start.session import process_session
 from tests.conftest import TEST_MASTER
 from tests.helpers.internals import FUNCTIONS, NEEDED
 
-pytestmark = pytest.mark.spark
-
 # Of these see tests/unit/runtime/spark/test_missing.py.
 OF_THE_START = {
     f"spark.internals.java.{name}" for name in ("has_context", "start_jvm", "jvm_process")

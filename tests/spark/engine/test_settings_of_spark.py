@@ -12,8 +12,6 @@ from ctsql.catalog.errors import NotSupported
 from ctsql.runtime.spark.internals import sessions as class_names
 from tests.helpers.opened import check_rows
 
-pytestmark = pytest.mark.spark
-
 OTHER = {
     "spark.sql.jsonGenerator.ignoreNullFields": "false",
     "spark.sql.caseSensitive": "true",

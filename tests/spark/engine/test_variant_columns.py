@@ -1,7 +1,5 @@
 """VARIANT, which Spark does not compare: rows with one come, change and go all the same."""
 
-import pytest
-
 from ctsql.api import Connection
 from tests.scenarios.runner import assert_rows
 
@@ -19,7 +17,6 @@ CHANGES = [
 ]
 
 
-@pytest.mark.spark
 def test_rows_with_a_variant(con: Connection) -> None:
     """Views that show a VARIANT, and a task over its changes, follow updates and deletes."""
     con.execute(

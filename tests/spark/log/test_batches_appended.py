@@ -13,9 +13,6 @@ from tests.helpers.letter_table import Letters, at_upper
 from tests.helpers.processes import run_program
 from tests.helpers.table_folder import data_files, log
 
-pytestmark = pytest.mark.spark
-
-
 # ---- batches that travel
 
 

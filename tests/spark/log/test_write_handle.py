@@ -14,8 +14,6 @@ from tests.conftest import VECTORS
 from tests.helpers.letter_table import Letters, at_upper
 from tests.helpers.table_folder import data_files, log
 
-pytestmark = pytest.mark.spark
-
 VECTOR = json.loads((VECTORS / "write_handle.json").read_text())
 
 

@@ -15,8 +15,6 @@ from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import data_files, folder, log, named_files, tree
 from tests.scenarios.runner import assert_rows, expect_error
 
-pytestmark = pytest.mark.spark
-
 TWO_DAYS = 2 * 86_400
 COPY = (
     "CREATE CONTINUAL TASK {0} (k INT, v INT) ON INPUT {1} AS (INSERT INTO {0} SELECT * FROM {1})"

@@ -18,8 +18,6 @@ from tests.helpers.sql_folder import (
     statuses,
 )
 
-pytestmark = pytest.mark.spark
-
 OLD = """
 CREATE TABLE t (k INT, v INT);
 CREATE TABLE other (id INT);

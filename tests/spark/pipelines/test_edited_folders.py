@@ -13,8 +13,6 @@ from tests.helpers.opened import engine_of
 from tests.helpers.sql_folder import applied, planned
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 WIDER = {"SMALLINT": "INT", "INT": "BIGINT", "BIGINT": "BIGINT"}
 STEPS = 6
 

@@ -19,8 +19,6 @@ from tests.helpers.sql_folder import (
     statuses,
 )
 
-pytestmark = pytest.mark.spark
-
 TABLES = """
 CREATE TABLE raw (k INT, v INT8 COMMENT 'value');
 CREATE TABLE names (k INT, name TEXT NOT NULL);

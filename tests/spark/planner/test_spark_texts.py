@@ -16,8 +16,6 @@ from ctsql.planner.ivm import ChangePlan, change_plan, name_by
 from tests.spark.planner.random_conditions import Conditions
 from tests.spark.planner.spark_texts import COLUMNS, ITEMS, QUERIES, ROWS
 
-pytestmark = pytest.mark.spark
-
 # Read by Spark alone: sqlglot reads none of them, and nothing is guessed.
 LEFT_TO_SPARK = {
     "k >>> 1", "k !> i", "k !< i", "TRY_CAST(s AS INT)", "FROM v |> WHERE k > 1 |> SELECT k",

@@ -8,8 +8,6 @@ from ctsql.runtime.rows.collect import all_as_arrow, at_hand, collect_bounded
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.job_metrics import Meter
 
-pytestmark = pytest.mark.spark
-
 EVERY_TYPE = """
     SELECT id, CAST(id AS STRING) AS text, '' AS empty, CAST(id AS DECIMAL(38, 10)) AS long,
         DOUBLE('NaN') AS nan, -0.0D AS zero, FLOAT(1.5) AS single, id % 2 = 0 AS odd,

@@ -1,13 +1,10 @@
 """What the driver takes is bounded in rows and in bytes, and larger changes are right as well."""
 
-import pytest
 from pyspark.sql import functions as F
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import Declined
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX, collect_bounded
-
-pytestmark = pytest.mark.spark
 
 
 def test_what_is_few(con: Connection) -> None:

@@ -1,12 +1,9 @@
 """Rows that are iterated: all of them, once and in order, and none left in the driver's JVM."""
 
-import pytest
-
 from ctsql.api import Connection
 from ctsql.runtime.spark.internals.java import java
 from ctsql.runtime.spark.internals.partitions import partition_rows
 
-pytestmark = pytest.mark.spark
 MB = 2**20
 
 

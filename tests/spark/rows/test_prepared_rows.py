@@ -16,8 +16,6 @@ from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.spark.internals.sessions import setting
 from ctsql.runtime.spark.job_metrics import Meter
 
-pytestmark = pytest.mark.spark
-
 ROWS = """
     SELECT id AS k, id % 3 AS g, CAST(id % 5 AS STRING) AS s, CAST(id AS DECIMAL(20, 2)) AS d,
         CASE WHEN id % 4 = 0 THEN NULL WHEN id % 4 = 1 THEN DOUBLE('NaN') ELSE -0.0D END AS f,

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from ctsql.api import Connection
 from ctsql.runtime.spark.internals.sessions import setting, without_code
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",

@@ -22,8 +22,6 @@ from tests.helpers.processes import Process
 from tests.helpers.table_folder import check_written_once, folder, log, orphans
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 UPSERT = (
     "CREATE CONTINUAL TASK latest (k INT, v INT) ON INPUT t AS ("
     " DELETE FROM latest WHERE k IN (SELECT k FROM t);"

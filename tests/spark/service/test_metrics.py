@@ -14,8 +14,6 @@ from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.monitoring import metrics as metrics_module
 from ctsql.runtime.service.events import Event, EventKind
 
-pytestmark = pytest.mark.spark
-
 WAIT_SECONDS = 120
 
 

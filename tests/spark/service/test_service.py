@@ -16,8 +16,6 @@ from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 PATIENCE_SECONDS = 90
 
 

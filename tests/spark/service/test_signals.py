@@ -16,8 +16,6 @@ from ctsql.api import Connection
 from ctsql.console.script import STOP_SECONDS
 from tests.helpers.table_folder import folder, log, orphans
 
-pytestmark = pytest.mark.spark
-
 STARTED_SECONDS = 90
 MARGIN_SECONDS = 10
 """Time for Python and the JVM to end, beside the seconds that a commit is given."""

@@ -90,7 +90,6 @@ def _last_versions(warehouse: Path) -> dict[str, int]:
     return {str(log): len(list(log.glob("*.json"))) for log in logs}
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what a process has stands in /proc")

@@ -21,8 +21,6 @@ from tests.helpers.opened import check_rows, engine_of
 from tests.helpers.processes import run_killed
 from tests.scenarios.runner import assert_rows, expect_error
 
-pytestmark = pytest.mark.spark
-
 SET_UP = """
 CREATE TABLE t (k INT, v INT, w STRING);
 INSERT INTO t VALUES (1, 10, 'a'), (2, 20, 'b');

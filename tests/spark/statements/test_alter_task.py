@@ -2,13 +2,9 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from ctsql.api import Connection
 from tests.helpers.opened import check_rows
 from tests.scenarios.runner import expect_error
-
-pytestmark = pytest.mark.spark
 
 SET_UP = """
 CREATE TABLE f (k INT);

@@ -12,8 +12,6 @@ from ctsql.catalog.errors import CtsqlError
 from tests.conftest import TEST_MASTER
 from tests.scenarios.runner import expect_error
 
-pytestmark = pytest.mark.spark
-
 
 def _blamed(con: Connection, text: str) -> Counter[tuple[Any, ...]]:
     """Rows with their T, as a multiset."""

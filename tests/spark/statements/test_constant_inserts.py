@@ -10,8 +10,6 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.spark.job_metrics import Meter
 from tests.helpers.table_folder import data_files, folder, versions
 
-pytestmark = pytest.mark.spark
-
 COLUMNS = (
     "k INT NOT NULL, b BIGINT, s STRING, d DATE, n DECIMAL(6,2), f DOUBLE, t TIMESTAMP, x BINARY"
 )

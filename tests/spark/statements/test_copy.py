@@ -11,8 +11,6 @@ from ctsql.catalog.errors import CtsqlError
 from tests.helpers.table_folder import folder, tree, versions
 from tests.scenarios.runner import expect_error
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def table(con: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Connection:

@@ -12,8 +12,6 @@ from ctsql.planner.syntax import split
 from tests.helpers.opened import engine_of
 from tests.helpers.sql_folder import applied, planned, statuses
 
-pytestmark = pytest.mark.spark
-
 OBJECTS = """
 CREATE SCHEMA shop;
 CREATE TABLE shop.items (id INT COMMENT 'the id', `odd-name` STRING) COMMENT 'it''s';

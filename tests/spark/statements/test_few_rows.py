@@ -14,8 +14,6 @@ from ctsql.runtime.statements.dml.dml import reads_few
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from tests.helpers.opened import engine_of
 
-pytestmark = pytest.mark.spark
-
 QUERIES = {
     "SELECT 1": True,
     "SELECT * FROM small": True,

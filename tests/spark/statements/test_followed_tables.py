@@ -2,13 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from ctsql.api import Connection
 from tests.helpers.opened import item_of, table_of
 from tests.helpers.table_folder import log
-
-pytestmark = pytest.mark.spark
 
 CLEANUP = "delta.enableExpiredLogCleanup"
 

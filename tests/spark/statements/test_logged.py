@@ -17,8 +17,6 @@ from ctsql.runtime.log_reader import LocalLogReader
 from tests.helpers.hadoop_checksums import write_checksums
 from tests.helpers.opened import engine_of
 
-pytestmark = pytest.mark.spark
-
 MADE = """
 CREATE SCHEMA other;
 CREATE TABLE feed (k INT, v BIGINT, s STRING) COMMENT 'what comes';

@@ -8,8 +8,6 @@ from ctsql.api import Connection, connect
 from ctsql.catalog.errors import CtsqlError
 from tests.helpers.table_folder import folder
 
-pytestmark = pytest.mark.spark
-
 
 def test_columns_of_a_foreign_writer_are_shown(con: Connection) -> None:
     """By DESCRIBE, SHOW COLUMNS and completion, without a statement in between."""

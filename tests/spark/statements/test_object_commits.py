@@ -6,8 +6,6 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from tests.helpers.table_folder import folder, log, transaction
 
-pytestmark = pytest.mark.spark
-
 
 def test_commits_have_the_times_at_which_rows_are_seen(con: Connection) -> None:
     """A table's, a task's and a view's; asking binds nothing, and what has no table is refused."""

@@ -2,13 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from ctsql.api import Connection
 from tests.helpers.table_folder import tree
 from tests.scenarios.runner import expect_error
-
-pytestmark = pytest.mark.spark
 
 SET_UP = """
 CREATE TABLE feed (key INT, val STRING);

@@ -2,13 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from ctsql.api import Connection
 from tests.helpers.opened import engine_of
 from tests.scenarios.runner import expect_error
-
-pytestmark = pytest.mark.spark
 
 
 def _stored(con: Connection) -> dict[str, Any]:

@@ -7,8 +7,6 @@ import pytest
 from ctsql.api import Connection
 from ctsql.runtime.log import clock
 
-pytestmark = pytest.mark.spark
-
 DAY_MS = 86_400_000
 
 

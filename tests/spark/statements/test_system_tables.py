@@ -14,8 +14,6 @@ from ctsql.runtime.monitoring.spark_rows import QUARANTINE
 from ctsql.runtime.monitoring.system_tables import system_rows
 from tests.helpers.opened import engine_of
 
-pytestmark = pytest.mark.spark
-
 MADE = """
 CREATE TABLE feed (k INT, s STRING);
 CREATE TABLE names (k INT, name STRING);

@@ -9,8 +9,6 @@ from ctsql.catalog.errors import CtsqlError
 from tests.helpers.opened import check_rows
 from tests.helpers.table_folder import folder, versions
 
-pytestmark = pytest.mark.spark
-
 GIVEN = {"(3, -3)": (3, -3), "(NULL, 3)": (None, 3)}
 ERRORS = (
     'constraint "pos" is broken by a row with v : -3',

@@ -11,8 +11,6 @@ from ctsql.api import Connection
 from tests.helpers.opened import engine_of
 from tests.scenarios.runner import assert_rows, expect_error
 
-pytestmark = pytest.mark.spark
-
 
 def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) -> None:
     """Nothing is changed: not the catalog, not the timeline, no folder is made."""

@@ -15,8 +15,6 @@ from tests.helpers.processes import run_killed
 from tests.helpers.table_folder import folder, log
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 SET_UP = """
     CREATE TABLE account (id INT, balance INT);
     CREATE TABLE entry (id INT, amount INT);

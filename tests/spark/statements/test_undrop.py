@@ -3,15 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from ctsql.api import Connection
 from ctsql.catalog.items import MaterializedView
 from tests.helpers.items import changed
 from tests.helpers.opened import check_rows, engine_of
 from tests.scenarios.runner import expect_error
-
-pytestmark = pytest.mark.spark
 
 
 def _refused(con: Connection, text: str, condition: str, told: str) -> None:

@@ -1,13 +1,9 @@
 """VERIFY and EXPLAIN of views, as a person sees them."""
 
-import pytest
-
 from ctsql.api import Connection
 from tests.helpers.table_folder import folder
 from tests.helpers.view_reports import rows
 from tests.scenarios.runner import expect_error
-
-pytestmark = pytest.mark.spark
 
 SET_UP = """
 CREATE TABLE t (k INT, v INT);

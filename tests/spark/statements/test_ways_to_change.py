@@ -18,8 +18,6 @@ from tests.helpers.opened import check_rows, item_of
 from tests.helpers.sql_folder import applied
 from tests.helpers.turns import turn_at
 
-pytestmark = pytest.mark.spark
-
 TABLE = "CREATE TABLE t (k INT, v INT)"
 TASK = "CREATE CONTINUAL TASK x (k INT, v INT) ON INPUT t AS (INSERT INTO x SELECT k, v FROM t)"
 VIEW = "CREATE MATERIALIZED VIEW m AS SELECT k, sum(v) AS v FROM t GROUP BY k"

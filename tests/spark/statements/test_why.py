@@ -2,12 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from ctsql.api import Connection, connect
 from tests.conftest import TEST_MASTER
-
-pytestmark = pytest.mark.spark
 
 MADE = """
 CREATE TABLE orders (id INT, who STRING, amount DOUBLE);

@@ -3,14 +3,10 @@
 An option is what the parser read behind WITH, and nothing that only looks like it.
 """
 
-import pytest
-
 from ctsql.api import Connection
 from ctsql.planner.syntax.parse import DML_VERBS, EXPLAIN_FORMATS
 from ctsql.planner.syntax.statements import options
 from ctsql.planner.syntax.statements.commands import COMMANDS
-
-pytestmark = pytest.mark.spark
 
 WORDS = sorted(
     {

@@ -14,8 +14,6 @@ from ctsql.results.subscription import Change
 from tests.conftest import TEST_MASTER
 from tests.scenarios.runner import expect_error
 
-pytestmark = pytest.mark.spark
-
 
 def summed(changes: Iterable[tuple[Any, ...]]) -> Counter[Any]:
     """What changes add up to, as (row...) -> copies."""

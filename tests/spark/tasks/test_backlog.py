@@ -14,8 +14,6 @@ from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import folder, log, transaction
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 SET_UP = """
     CREATE TABLE feed (k INT, v INT);
     CREATE CONTINUAL TASK audit (k INT, w STRING) ON INPUT feed AS (

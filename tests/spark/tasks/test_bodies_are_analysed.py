@@ -3,13 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from tests.helpers.table_folder import tree
-
-pytestmark = pytest.mark.spark
 
 CONDITIONS = {
     "DELETE": "DELETE FROM k WHERE {}",

@@ -14,8 +14,6 @@ from tests.helpers.processes import run_killed
 from tests.helpers.table_folder import check_written_once, folder
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 Row = tuple[int | None, int | None]
 
 # Name, text, the fate of a row that breaks it, and whether a row breaks it.

@@ -8,8 +8,6 @@ from ctsql.api import Connection
 from tests.helpers.opened import check_rows, engine_of, item_of
 from tests.helpers.turns import beside, turn_at
 
-pytestmark = pytest.mark.spark
-
 
 def test_no_t_is_passed_over_while_a_follower_is_made(
     connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch

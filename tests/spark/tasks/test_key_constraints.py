@@ -10,8 +10,6 @@ from ctsql.api import Connection
 from ctsql.runtime.tasks import key_constraints as under_test
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 Row = tuple[int | None, str | None]
 
 

@@ -8,8 +8,6 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta import change_feed
 from ctsql.runtime.tasks import body as task_body
 
-pytestmark = pytest.mark.spark
-
 FEED = ("(1, 10), (2, 20)", "(1, 11), (3, 5), (3, 6)", "(2, 7), (9, NULL)", "(3, 1)", "(3, 7)")
 UPSERT = (
     "DELETE FROM o WHERE k IN (SELECT k FROM feed);"

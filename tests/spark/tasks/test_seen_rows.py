@@ -10,8 +10,6 @@ import ctsql
 from ctsql.runtime.tasks import body
 from tests.spark.tasks.test_backlog import foreign_commits
 
-pytestmark = pytest.mark.spark
-
 Row = tuple[int | None, int | None, int]
 SET_UP = """
     CREATE TABLE t (k INT, v INT, unseen INT);

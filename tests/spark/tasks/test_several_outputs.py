@@ -11,8 +11,6 @@ from tests.helpers.opened import check_rows
 from tests.helpers.sample_warehouse import vacuum
 from tests.helpers.table_folder import folder, log, transaction
 
-pytestmark = pytest.mark.spark
-
 # The first output is made from what the second one held before T.
 SET_UP = """
 CREATE TABLE feed (k INT, v INT);

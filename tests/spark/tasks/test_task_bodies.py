@@ -5,8 +5,6 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.slow
 def test_a_fixpoint_without_an_end(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:

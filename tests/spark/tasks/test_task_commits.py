@@ -16,7 +16,7 @@ from tests.helpers.table_folder import (
 )
 from tests.scenarios.runner import assert_rows, multiset
 
-pytestmark = [pytest.mark.spark, pytest.mark.core]
+pytestmark = pytest.mark.core
 
 UPSERT = """CREATE CONTINUAL TASK latest (k INT, v INT) ON INPUT feed AS (
     DELETE FROM latest WHERE k IN (SELECT k FROM feed);

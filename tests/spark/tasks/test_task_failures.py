@@ -15,8 +15,6 @@ from tests.conftest import TEST_MASTER
 from tests.helpers.table_folder import data_files, folder, log, orphans, transaction
 from tests.scenarios.runner import assert_rows, expect_error
 
-pytestmark = pytest.mark.spark
-
 TASK = """CREATE CONTINUAL TASK ratios (k INT, r INT) ON INPUT feed AS (
     INSERT INTO ratios SELECT k, 100 DIV v FROM feed
 )"""

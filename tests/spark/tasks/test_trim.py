@@ -7,8 +7,6 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 
-pytestmark = pytest.mark.spark
-
 
 def test_rows_go_when_only_time_passes(con: Connection) -> None:
     """Each trim is a run at a time of its own; one that finds nothing writes nothing."""

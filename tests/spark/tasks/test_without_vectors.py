@@ -12,8 +12,6 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from tests.helpers.table_folder import folder, log
 
-pytestmark = pytest.mark.spark
-
 
 def _read(table: Path) -> list[tuple[object, ...]]:
     """As PyArrow and Polars read it."""

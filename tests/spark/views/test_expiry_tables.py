@@ -21,8 +21,6 @@ from tests.helpers.table_folder import orphans
 from tests.helpers.view_reports import said
 from tests.spark.views.test_temporal_filters import HOUR, MINUTE, SECOND, VIEWS, ModelWarehouse
 
-pytestmark = pytest.mark.spark
-
 EXPIRING = {name: VIEWS[name] for name in ("live", "sums", "pairs")} | {
     "coming": "SELECT k, n FROM t WHERE n > 0 AND since <= now()",
     "means": "SELECT n, avg(k) AS a FROM t WHERE since <= now() AND until > now() GROUP BY n",

@@ -13,8 +13,6 @@ from ctsql.runtime.views import refresh_policy
 from ctsql.runtime.views.refresh_policy import Costs, Strategy
 from tests.helpers.view_reports import rows, said
 
-pytestmark = pytest.mark.spark
-
 TABLES = """
 CREATE TABLE t (k INT, v INT, s STRING); CREATE TABLE u (k INT, w INT);
 INSERT INTO t VALUES (1, 10, 'a'), (1, 10, 'a'), (2, NULL, 'b'), (NULL, 5, NULL), (3, 7, 'c');

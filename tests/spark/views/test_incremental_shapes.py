@@ -16,7 +16,7 @@ from tests.differential.plans_on_duckdb import planned
 from tests.helpers.view_reports import rows, said
 from tests.unit.planner.ivm.rules.test_constructs import CASES, INEXACT, TABLES as COLUMNS
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 TABLES = """
 CREATE TABLE t (k INT, v INT, s STRING, f DOUBLE); CREATE TABLE u (k INT, w INT, d DECIMAL(12, 2));

@@ -13,8 +13,6 @@ from tests.helpers.sql_folder import applied, change_of, planned
 from tests.helpers.table_folder import folder, log
 from tests.scenarios.runner import expect_error
 
-pytestmark = pytest.mark.spark
-
 OLD = "SELECT k, sum(v) AS s, count(*) AS n, max(w) AS w FROM t GROUP BY k"
 NEW = (
     "CREATE OR REPLACE MATERIALIZED VIEW m AS "

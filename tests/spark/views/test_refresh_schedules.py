@@ -13,8 +13,6 @@ from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import data_files, folder, log, transaction
 from tests.scenarios.runner import expect_error
 
-pytestmark = pytest.mark.spark
-
 Rows = list[tuple[object, ...]]
 HOUR, DAY = 3_600_000, 86_400_000
 

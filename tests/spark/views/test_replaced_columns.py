@@ -26,8 +26,6 @@ from tests.helpers.turns import turn_at
 from tests.helpers.view_reports import rows, said
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 TABLE = "CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 10), (1, 5), (2, 20);"
 OLD = "SELECT k, sum(v) AS s FROM t GROUP BY k"
 OLD_ROWS = [(1, 15), (2, 20)]

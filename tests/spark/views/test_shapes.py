@@ -8,8 +8,6 @@ import pytest
 from ctsql.api import Connection
 from ctsql.runtime import spark_engine
 
-pytestmark = pytest.mark.spark
-
 Connect = Callable[[], Connection]
 
 

@@ -16,8 +16,6 @@ from tests.helpers.opened import engine_of
 from tests.helpers.processes import run_killed
 from tests.helpers.view_reports import rows, said
 
-pytestmark = pytest.mark.spark
-
 TABLES = """
 CREATE TABLE t (k INT, v INT, d DECIMAL(12, 2));
 INSERT INTO t VALUES (1, 10, 1.25), (1, 10, 1.25), (1, NULL, 0.01), (2, 3, NULL), (NULL, 5, 7),

@@ -16,8 +16,6 @@ from tests.helpers.clock_ahead import Clock
 from tests.helpers.opened import engine_of, item_of
 from tests.scenarios.runner import expect_error
 
-pytestmark = pytest.mark.spark
-
 Rows = list[tuple[object, ...]]
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 

@@ -22,8 +22,6 @@ from tests.conftest import TEST_MASTER, VECTORS
 from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import data_files, folder, log, orphans, transaction
 
-pytestmark = pytest.mark.spark
-
 APPENDS = json.loads((VECTORS / "mv_sink.json").read_text())["append"]
 
 

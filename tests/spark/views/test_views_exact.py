@@ -13,8 +13,6 @@ from tests.conftest import VECTORS
 from tests.helpers.table_folder import data_files, folder, log, orphans, rows_at
 from tests.scenarios.runner import assert_rows
 
-pytestmark = pytest.mark.spark
-
 CASES = json.loads((VECTORS / "mv_sink.json").read_text())["cases"]
 
 

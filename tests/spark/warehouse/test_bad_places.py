@@ -24,8 +24,6 @@ from ctsql.shell.repl import Repl
 from tests.helpers.failing_disks import needs_root
 from tests.helpers.table_folder import tree
 
-pytestmark = pytest.mark.spark
-
 STATEMENT = "CREATE TABLE t (k INT)"
 AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 

@@ -10,8 +10,6 @@ from ctsql.catalog.errors import CtsqlError
 from tests.helpers.table_folder import tree
 from tests.scenarios.runner import expect_error
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -26,8 +26,6 @@ from tests.helpers.foreign_writers import (
 from tests.helpers.opened import check_rows, engine_of
 from tests.helpers.table_folder import log
 
-pytestmark = pytest.mark.spark
-
 READ = "SELECT k, s, v FROM {t}"
 
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from tests.helpers.foreign_writers import bag, by_ctsql
@@ -11,8 +9,6 @@ from tests.helpers.opened import check_rows
 from tests.helpers.sql_folder import applied
 from tests.helpers.table_folder import folder
 from tests.scenarios.runner import expect_error
-
-pytestmark = pytest.mark.spark
 
 VIEWS = {
     "a column of the query around": "SELECT k FROM u WHERE EXISTS "

@@ -2,14 +2,10 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from ctsql.api import Connection
 from tests.helpers.opened import check_rows
 from tests.helpers.table_folder import folder
 from tests.scenarios.runner import expect_error
-
-pytestmark = pytest.mark.spark
 
 Connect = Callable[[], Connection]
 

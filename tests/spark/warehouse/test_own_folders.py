@@ -2,13 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from ctsql.api import Connection
 from tests.helpers.table_folder import folder, tree
 from tests.scenarios.runner import expect_error
-
-pytestmark = pytest.mark.spark
 
 ATTACH = "CREATE TABLE mine LOCATION '{}'"
 COPY = "COPY (SELECT 1 AS a) TO '{}' (FORMAT {}, OVERWRITE true)"

@@ -19,8 +19,6 @@ from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import folder
 from tests.scenarios.runner import assert_rows, expect_error
 
-pytestmark = pytest.mark.spark
-
 Connect = Callable[[], Connection]
 
 

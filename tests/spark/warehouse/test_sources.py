@@ -2,13 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from ctsql.api import Connection
 from tests.helpers.table_folder import folder
 from tests.scenarios.runner import assert_rows, expect_error
-
-pytestmark = pytest.mark.spark
 
 COPY = (
     "CREATE CONTINUAL TASK copy (k INT, v STRING) ON INPUT t AS (INSERT INTO copy SELECT * FROM t)"

@@ -14,8 +14,6 @@ from tests.helpers.items import changed
 from tests.helpers.opened import engine_of, item_of
 from tests.scenarios.runner import expect_error
 
-pytestmark = pytest.mark.spark
-
 SET_UP = """
 CREATE TABLE feed (k INT);
 CREATE TABLE other (k INT);
