@@ -84,9 +84,8 @@ def test_files_of_a_text_that_are_gone(table: Letters) -> None:
     for file in data_files(table.folder) - before:
         (table.folder / file).unlink()
     commits = len(log(table.folder))
-    with pytest.raises(CtsqlError) as caught:
+    with pytest.raises(CtsqlError, match="BATCH_INVALID") as caught:
         output.compare_and_append([output.batch_of(text)], expected=3, new=5)
-    assert caught.value.condition == "BATCH_INVALID"
     assert "is gone" in str(caught.value.detail)
     assert len(log(table.folder)) == commits
 

@@ -128,9 +128,8 @@ def test_refused(con: Connection) -> None:
         assert refusal is not None, after
         assert refusal.condition == condition, after
         assert message in refusal.hint, after
-    with pytest.raises(CtsqlError) as caught:
+    with pytest.raises(CtsqlError, match="PLAN_REFUSED"):
         applied(con, text)
-    assert caught.value.condition == "PLAN_REFUSED"
     assert moments_of(con) == moments
 
 

@@ -192,9 +192,8 @@ def test_readers_are_listed_kept_and_dropped(
     one = shop.subscribe("t", reader="same", up_to="now")
     other = connect().subscribe("t", reader="same", up_to="now")
     assert list(one) == list(connect().subscribe("t", up_to="now"))
-    with pytest.raises(CtsqlError) as moved:
+    with pytest.raises(CtsqlError, match="SUBSCRIPTION_MOVED"):
         list(other)
-    assert moved.value.condition == "SUBSCRIPTION_MOVED"
     shop.execute("DROP SUBSCRIPTION same; SELECT * FROM m")
     with open_connection(shop.warehouse, master=TEST_MASTER, read_only=True) as reader:
         assert summed(told(reader, "m")) == contents(shop, "m")
@@ -222,9 +221,8 @@ def test_a_failed_task_is_told_up_to_its_failure(shop: Connection) -> None:
     shop.execute("INSERT INTO t VALUES (5, 0)")
     shop.execute("INSERT INTO t VALUES (4, 0)")
     got: list[Change] = []
-    with pytest.raises(CtsqlError) as failed:
+    with pytest.raises(CtsqlError, match="TASK_FAILED"):
         got.extend(shop.subscribe("d", reader="d", begin=0))
-    assert failed.value.condition == "TASK_FAILED"
     assert got[-1].row == (10,)
     shop.execute("ALTER CONTINUAL TASK d SKIP; INSERT INTO t VALUES (6, 0)")
     assert [row[1:] for row in told(shop, "d AS 'd'")] == [(1, 5)]
@@ -242,9 +240,8 @@ def test_refused_starts_and_ends(shop: Connection) -> None:
         expect_error(shop, text, condition)
     told(shop, "p AS 'v'")
     shop.execute("CREATE OR REPLACE VIEW p AS SELECT k, max(v) AS s FROM t GROUP BY k")
-    with pytest.raises(CtsqlError) as outdated:
+    with pytest.raises(CtsqlError, match="SUBSCRIPTION_OUTDATED"):
         told(shop, "p AS 'v'")
-    assert outdated.value.condition == "SUBSCRIPTION_OUTDATED"
 
 
 def test_a_query_is_told_as_a_view_of_it(shop: Connection) -> None:

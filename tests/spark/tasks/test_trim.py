@@ -29,8 +29,7 @@ def test_rows_go_when_only_time_passes(con: Connection) -> None:
         for _, diff, who, _ in con.execute("SUBSCRIBE TO guests FROM 0 UP TO NOW").fetchall()
     ]
     assert told == [(1, "long"), (1, "short"), (-1, "short")]
-    with pytest.raises(CtsqlError) as refused:
+    with pytest.raises(CtsqlError, match="INVALID_OPTION"):
         con.execute(
             "CREATE CONTINUAL TASK x FROM RETAIN visits WHILE (true) WITH (TRIM EVERY = '1 ms')"
         )
-    assert refused.value.condition == "INVALID_OPTION"

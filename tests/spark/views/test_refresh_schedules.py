@@ -82,9 +82,8 @@ def test_at_times(con: Connection, ahead: Clock) -> None:
         f"CREATE MATERIALIZED VIEW m WITH (REFRESH AT '{to_iso(first)}', REFRESH AT {last})"
         " AS SELECT x FROM t"
     )
-    with pytest.raises(CtsqlError) as early:
+    with pytest.raises(CtsqlError, match="AS_OF_OUT_OF_RANGE") as early:
         _rows(con)
-    assert early.value.condition == "AS_OF_OUT_OF_RANGE"
     assert to_iso(first) in str(early.value.detail)
     assert _described(con)["next refresh"] == to_iso(first)
     ahead.ahead += HOUR

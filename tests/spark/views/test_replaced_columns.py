@@ -60,9 +60,8 @@ def test_a_table_that_maps_columns(shop: Connection) -> None:
     mode = "('delta.columnMapping.mode' = 'name')"
     shop.spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES {mode}")
     for query in (NEW, "SELECT k, sum(v) AS s, count(*) AS n FROM t GROUP BY k"):
-        with pytest.raises(CtsqlError) as raised:
+        with pytest.raises(CtsqlError, match="NOT_SUPPORTED") as raised:
             _replace(shop, query)
-        assert raised.value.condition == "NOT_SUPPORTED"
         assert "column mapping" in str(raised.value.detail)
     shop.execute("INSERT INTO t VALUES (2, 1)")
     assert_rows(shop.execute("SELECT * FROM m").fetchall(), [(1, 15), (2, 21)], "as it was")

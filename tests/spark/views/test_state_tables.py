@@ -113,9 +113,8 @@ def test_groups_of_which_no_rows_can_be_made(con: Connection, options: str, quer
     con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 5), (1, -5), (2, 4)")
     made = f"CREATE MATERIALIZED VIEW m WITH (REFRESH POLICY = strict{options}) AS {query}"
     for statement, mend in ((made, "INSERT INTO t VALUES (1, 2)"), ("SELECT * FROM m", "")):
-        with pytest.raises(CtsqlError) as failure:
+        with pytest.raises(CtsqlError, match="VIEW_FAILED"):
             con.execute(statement)
-        assert failure.value.condition == "VIEW_FAILED"
         if mend:
             con.execute(f"{mend}; {made}")
             assert check(con, "m", query)["state_did"] == FILLED

@@ -95,9 +95,8 @@ def test_the_query_may_fail_until_a_row_has_left(con: Connection, ahead: Clock) 
         "INSERT INTO t SELECT 0, now() + INTERVAL 1 HOUR UNION ALL "
         "SELECT 1, now() + INTERVAL 2 HOURS"
     )
-    with pytest.raises(CtsqlError) as failed:
+    with pytest.raises(CtsqlError, match="VIEW_FAILED"):
         _rows(con)
-    assert failed.value.condition == "VIEW_FAILED"
     ahead.ahead = HOUR + 10 * SECOND
     assert _rows(con) == [(1,)]
 

@@ -334,9 +334,8 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
 def test_refused(name: str) -> None:
     """With its condition, its place in the text and what to do."""
     sql, condition, pointed, hint = REFUSED[name]
-    with pytest.raises(CtsqlError) as refused:
+    with pytest.raises(CtsqlError, match=condition) as refused:
         bind(sql)
-    assert refused.value.condition == condition
     assert refused.value.span is not None
     assert refused.value.span.text.removesuffix("()") == pointed.removesuffix("()")
     assert hint in (refused.value.hint or "")

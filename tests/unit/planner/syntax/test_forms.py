@@ -110,9 +110,8 @@ def test_line_breaks_of_expressions() -> None:
     assert "coalesce(n + 1, raise_error(" in texts.task
     assert "coalesce(`a b` = 'x -- y', false)" in texts.task
     broken = _flow("KEYS (id) SEQUENCE BY n APPLY AS DELETE WHEN `a b` = 'x\ny'")
-    with pytest.raises(CtsqlError) as refused:
+    with pytest.raises(CtsqlError, match="NOT_SUPPORTED"):
         compile_flow(broken, COLUMNS, "bigint", "s.f")
-    assert refused.value.condition == "NOT_SUPPORTED"
 
 
 @pytest.mark.parametrize(

@@ -171,9 +171,8 @@ def test_clocks_and_parameters() -> None:
         "unix_timestamp(x), now, `now`(), t.current_date, 1 AS current_date, 'now()'"
         " FROM R AS `t` WHERE a = 2"
     )
-    with pytest.raises(CtsqlError) as raised:
+    with pytest.raises(CtsqlError, match="PARAMETER_MISMATCH"):
         rewrite(found, relation=lambda _: "R")
-    assert raised.value.condition == "PARAMETER_MISMATCH"
 
 
 def test_nondeterministic() -> None:
@@ -214,9 +213,8 @@ def test_refused(text: str, condition: str, place: str) -> None:
     for before, after in [("", ""), ("-- é\nSELECT 1; ", " ; x")]:
         source = Source(before + text + after)
         span = source.whole().part(len(before), len(before) + len(text))
-        with pytest.raises(CtsqlError) as raised:
+        with pytest.raises(CtsqlError, match=condition) as raised:
             analyse(tokenise(span), form="query")
-        assert raised.value.condition == condition
         assert raised.value.span is not None
         assert raised.value.span.text == place
         assert len(before) <= raised.value.span.start <= len(before) + len(text)

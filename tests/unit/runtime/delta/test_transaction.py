@@ -27,9 +27,8 @@ def _transaction(problem: Exception) -> OptimisticTransaction:
 def test_what_the_store_says_of_a_commit_is_an_error_of_ours() -> None:
     """As :class:`ctsql.runtime.log.write_handle.Commits` expects it; else nobody looks for it."""
     txn = _transaction(PySparkException("java.io.IOException: No space left on device"))
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(EnvironmentProblem, match="STORAGE_ERROR"):
         txn.commit(label="l", epoch=1, metadata="{}")
-    assert caught.value.condition == "STORAGE_ERROR"
 
 
 def test_a_conflict_stays_one() -> None:

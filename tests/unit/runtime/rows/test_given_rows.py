@@ -78,9 +78,8 @@ def test_dicts_give_a_column_for_each_key() -> None:
 )
 def test_rows_that_cannot_be_taken(rows: Any, condition: str, word: str) -> None:
     """Values of several types are told of as such, and not as no rows."""
-    with pytest.raises(CtsqlError) as refused:
+    with pytest.raises(CtsqlError, match=condition) as refused:
         arrow_of(rows)
-    assert refused.value.condition == condition
     assert word in refused.value.message
 
 
@@ -118,9 +117,8 @@ def test_no_value_is_dropped_or_taken_for_another_one(
     value: Any, kind: pa.DataType, condition: str, word: str
 ) -> None:
     """Arrow drops what a struct has no field for, and takes a number for an instant."""
-    with pytest.raises(CtsqlError) as refused:
+    with pytest.raises(CtsqlError, match=condition) as refused:
         array_of(Column("c", "?"), kind, [None, value])
-    assert refused.value.condition == condition
     assert word in refused.value.message
 
 

@@ -24,7 +24,6 @@ def test_who_registers_a_reader_that_is_dropped_is_told() -> None:
         gateway=SimpleNamespace(exists=lambda _: True),
         change_catalog=lambda change: changed.append(change(catalog)),
     )
-    with pytest.raises(CtsqlError) as raised:
+    with pytest.raises(CtsqlError, match="UNKNOWN_RELATION"):
         Readers(engine).register("nightly", ITEM, Position(1))
-    assert raised.value.condition == "UNKNOWN_RELATION"
     assert "nightly" in changed[0].subscriptions
