@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import parse
+from ctsql.planner.syntax import parse_as
 from ctsql.planner.syntax.ast import Statement
 
+_Kind = TypeVar("_Kind", bound=Statement)
 
-def parsed(text: str) -> Statement:
-    """The statement of a text."""
-    return parse(Source(text, "<test>").whole())
+
+def parsed(text: str, kind: type[_Kind] = Statement) -> _Kind:  # type: ignore[assignment]
+    """The statement of a text, which is of this kind."""
+    return parse_as(kind, text, "<test>")
 
 
 @contextmanager

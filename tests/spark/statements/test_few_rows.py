@@ -7,9 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ctsql.api import Connection
-from ctsql.catalog.spans import Source
 from ctsql.connection import dispatch
-from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.statements.dml.dml import reads_few
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from tests.helpers.opened import engine_of
@@ -49,8 +48,7 @@ def test_which_queries(con: Connection) -> None:
     names = Namespace(engine_of(con), "default")
     found = {}
     for text in QUERIES:
-        statement = parse(Source(text, "<test>").whole())
-        assert isinstance(statement, st.Select)
+        statement = parse_as(st.Select, text, "<test>")
         found[text] = reads_few(engine_of(con), names.binder().bind_select(statement))
     assert found == QUERIES
 

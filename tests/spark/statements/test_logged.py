@@ -7,9 +7,8 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
-from ctsql.catalog.spans import Source
 from ctsql.connection.log_answers import Logged, run_logged, status
-from ctsql.planner.syntax import parse
+from ctsql.planner.syntax import parse_as
 from ctsql.results.result import Result
 from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.log import clock
@@ -84,8 +83,7 @@ def _by_spark(con: Connection, text: str) -> object:
 def _by_logs(reader: LocalLogReader, text: str) -> object:
     if text == "status":
         return _told(status(reader))
-    statement = parse(Source(text, "").whole())
-    assert isinstance(statement, Logged)
+    statement = parse_as(Logged, text, "<test>")
     try:
         return _told(run_logged(reader, statement, "default"))
     except CtsqlError as problem:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from ctsql.catalog.schemas import Column
-from ctsql.catalog.spans import Source
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import (
     Insert,
@@ -18,14 +17,13 @@ from ctsql.planner.nodes import (
     Transaction,
     descend,
 )
-from ctsql.planner.syntax import parse
+from ctsql.planner.syntax import parse_as
 from ctsql.planner.syntax.ast import Select
 from tests.unit.planner.binding.catalog_by_hand import bind
 
 
 def _query(sql: str, *relations: Node) -> Query:
-    statement = parse(Source(sql).whole())
-    assert isinstance(statement, Select)
+    statement = parse_as(Select, sql, "<test>")
     return Query(sql=statement.query, relations=relations)
 
 

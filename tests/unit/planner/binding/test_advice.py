@@ -6,7 +6,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding.advice import advise
 from ctsql.planner.binding.checks import name_unnamed
-from ctsql.planner.syntax import parse
+from ctsql.planner.syntax import parse, parse_as
 from ctsql.planner.syntax.ast import RelationRef, Select
 
 COLUMNS = {
@@ -71,8 +71,7 @@ def test_advice(text: str, expected: list[tuple[str, str]]) -> None:
 
 def test_unnamed_columns_get_names() -> None:
     """As their function or their place; typed names and good ones stay."""
-    statement = parse(Source("SELECT k, count(*), count(k), a + 1, `x y`").whole())
-    assert isinstance(statement, Select)
+    statement = parse_as(Select, "SELECT k, count(*), count(k), a + 1, `x y`", "<test>")
     given = ("k", "count(1)", "count(k)", "(a + 1)", "x y", "COUNT")
     found = name_unnamed([Column(name, "int") for name in given], statement.query)
     assert [c.name for c in found] == ["k", "count_2", "count_3", "column_4", "x y", "COUNT"]

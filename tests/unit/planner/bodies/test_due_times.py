@@ -6,7 +6,6 @@ import pytest
 
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
-from ctsql.catalog.spans import Source
 from ctsql.planner.bodies.reads import snapshot_inputs
 from ctsql.planner.nodes import (
     ChangesInput,
@@ -20,7 +19,7 @@ from ctsql.planner.nodes import (
     TimesReduce,
     Transaction,
 )
-from ctsql.planner.syntax import parse
+from ctsql.planner.syntax import parse_as
 from ctsql.planner.syntax.ast import Select
 from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.table_changes import VersionChange, due_version_changes
@@ -44,8 +43,7 @@ def changes(of: str) -> ChangesInput:
 def task(*input_nodes: Node) -> TaskWrite:
     """A task that reads the inserts of two inputs, due when what is watched changes."""
     inputs = (inserts("a"), inserts("b"))
-    statement = parse(Source("SELECT a.k FROM a, b").whole())
-    assert isinstance(statement, Select)
+    statement = parse_as(Select, "SELECT a.k FROM a, b", "<test>")
     query = Query(sql=statement.query, relations=inputs)
     target = (Column("k", "int"),)
     return TaskWrite(

@@ -4,8 +4,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.schemas import Column
-from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.statements.tables.altered_columns import (
     altered_columns,
     delta_text,
@@ -21,9 +20,7 @@ COLUMNS = (
 
 
 def _parse(text: str) -> st.AlterTable:
-    found = parse(Source(text, "<test>").whole())
-    assert isinstance(found, st.AlterTable)
-    return found
+    return parse_as(st.AlterTable, text, "<test>")
 
 
 CASES = [

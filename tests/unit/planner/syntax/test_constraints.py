@@ -93,15 +93,12 @@ def test_statements() -> None:
     assert isinstance(added, ChangeConstraints)
     assert added.new_constraint is not None
     assert (added.new_constraint.name, added.new_constraint.action) == ("c", OnViolation.WARN)
-    dropped = parsed("ALTER CONTINUAL TASK x DROP CONSTRAINT IF EXISTS c")
-    assert isinstance(dropped, ChangeConstraints)
+    dropped = parsed("ALTER CONTINUAL TASK x DROP CONSTRAINT IF EXISTS c", ChangeConstraints)
     assert (dropped.dropped_name, dropped.if_exists, dropped.new_constraint) == ("c", True, None)
-    shown = parsed("SHOW CONSTRAINTS FOR s.x")
-    assert isinstance(shown, Show)
+    shown = parsed("SHOW CONSTRAINTS FOR s.x", Show)
     assert shown.target is not None
     assert shown.target.parts == ("s", "x")
-    every = parsed("SHOW CONSTRAINTS")
-    assert isinstance(every, Show)
+    every = parsed("SHOW CONSTRAINTS", Show)
     assert every.target is None
 
 

@@ -12,8 +12,7 @@ def test_copy_from() -> None:
     text = (
         "COPY s.t (a, `b c`) FROM 'in/*.txt' WITH (FORMAT CSV, HEADER, DELIMITER ';', NULL = 'x')"
     )
-    read = parsed(text)
-    assert isinstance(read, CopyFrom)
+    read = parsed(text, CopyFrom)
     assert read.target.parts == ("s", "t")
     assert [c.name for c in read.columns] == ["a", "b c"]
     assert (read.file.path, read.file.format) == ("in/*.txt", "csv")
@@ -22,29 +21,25 @@ def test_copy_from() -> None:
 
 def test_copy_to() -> None:
     """A table, or a query, also as of a time."""
-    read = parsed("COPY t TO 'out.parquet' (OVERWRITE true, compression => 'zstd')")
-    assert isinstance(read, CopyTo)
+    read = parsed("COPY t TO 'out.parquet' (OVERWRITE true, compression => 'zstd')", CopyTo)
     assert (read.file.format, read.overwrite) == ("parquet", True)
     assert dict(read.file.options) == {"compression": "zstd"}
     assert rewrite(read.select.query, relation=lambda _: "v").text == "SELECT * FROM v"
-    read = parsed("COPY (SELECT 1 AS a AS OF 5) TO 'out' (FORMAT json)")
-    assert isinstance(read, CopyTo)
+    read = parsed("COPY (SELECT 1 AS a AS OF 5) TO 'out' (FORMAT json)", CopyTo)
     assert (read.select.as_of, read.select.query.span.text) == (5, "SELECT 1 AS a")
     assert not read.overwrite
 
 
 def test_a_view_may_be_named_copy() -> None:
     """What is asked about it is not taken for the statement."""
-    read = parsed("EXPLAIN ANALYZE copy")
-    assert isinstance(read, Explain)
+    read = parsed("EXPLAIN ANALYZE copy", Explain)
     assert (read.analyze, read.target and read.target.parts) == (True, ("copy",))
 
 
 def test_a_table_named_files() -> None:
     """A query of a table named files or kafka stays one."""
     for name in ("files", "kafka"):
-        read = parsed(f"CREATE TABLE t FROM {name} SELECT a")
-        assert isinstance(read, CreateTable)
+        read = parsed(f"CREATE TABLE t FROM {name} SELECT a", CreateTable)
         assert read.query is not None
 
 
@@ -54,11 +49,9 @@ def test_a_table_named_files() -> None:
 )
 def test_switches_have_several_words(text: str, value: str) -> None:
     """As PostgreSQL has them: HEADER is looked at by more than Spark, in one spelling."""
-    read = parsed(f"COPY t FROM 'x.csv' (HEADER {text})")
-    assert isinstance(read, CopyFrom)
+    read = parsed(f"COPY t FROM 'x.csv' (HEADER {text})", CopyFrom)
     assert dict(read.file.options) == {"header": value}
-    made = parsed(f"COPY t TO 'x.csv' (OVERWRITE {text})")
-    assert isinstance(made, CopyTo)
+    made = parsed(f"COPY t TO 'x.csv' (OVERWRITE {text})", CopyTo)
     assert made.overwrite is (value == "true")
 
 

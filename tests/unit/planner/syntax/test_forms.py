@@ -25,9 +25,7 @@ COLUMNS = [
 
 def _flow(clauses: str) -> CreateFlow:
     text = f"CREATE FLOW IF NOT EXISTS s.f AS AUTO CDC INTO s.t FROM STREAM(e) {clauses}"
-    statement = parsed(text)
-    assert isinstance(statement, CreateFlow)
-    return statement
+    return parsed(text, CreateFlow)
 
 
 def test_subscribe() -> None:
@@ -38,14 +36,12 @@ def test_subscribe() -> None:
     assert (read.up_to_now, read.up_to, read.as_of) == (True, None, None)
     assert read.begin is not None
     assert read.begin.value == 5
-    read = parsed("subscribe x as of timestamp '2026-01-01' up to 7")
-    assert isinstance(read, Subscribe)
+    read = parsed("subscribe x as of timestamp '2026-01-01' up to 7", Subscribe)
     assert read.as_of is not None
     assert (read.as_of.value, read.as_of.span.text) == ("2026-01-01", "timestamp '2026-01-01'")
     assert read.up_to is not None
     assert (read.up_to.value, read.up_to_now, read.reader) == (7, False, None)
-    dropped = parsed("DROP SUBSCRIPTION IF EXISTS r")
-    assert isinstance(dropped, DropSubscription)
+    dropped = parsed("DROP SUBSCRIPTION IF EXISTS r", DropSubscription)
     assert (dropped.name, dropped.if_exists) == ("r", True)
 
 
@@ -89,13 +85,11 @@ def test_flow_clauses_end_where_the_next_begins() -> None:
 )
 def test_task_forms_are_ordinary_tasks(text: str, body: str) -> None:
     """What is parsed is the compiled statement, with the one that was typed in a comment."""
-    statement = parsed(text)
-    assert isinstance(statement, CreateContinualTask)
+    statement = parsed(text, CreateContinualTask)
     assert body in statement.span.text
     assert "--   " + text.splitlines()[0] in statement.span.text
     assert statement.options == () or "SNAPSHOT = false" in statement.span.text
-    again = parsed(statement.span.text)
-    assert isinstance(again, CreateContinualTask)
+    again = parsed(statement.span.text, CreateContinualTask)
     assert again.if_not_exists == ("IF NOT" in text)
 
 

@@ -66,12 +66,9 @@ def test_columns_are_asked_for() -> None:
 
 def test_statements_about_outputs() -> None:
     """TASK OUTPUT is a kind of object; task and output are names too."""
-    renamed = parsed("ALTER TASK OUTPUT s.a RENAME TO b")
-    assert isinstance(renamed, RenameObject)
+    renamed = parsed("ALTER TASK OUTPUT s.a RENAME TO b", RenameObject)
     assert (renamed.kind, renamed.target.parts) == (ObjectKind.TASK_OUTPUT, ("s", "a"))
-    commented = parsed("COMMENT ON TASK OUTPUT a IS NULL")
-    assert isinstance(commented, CommentOn)
+    commented = parsed("COMMENT ON TASK OUTPUT a IS NULL", CommentOn)
     assert commented.kind is ObjectKind.TASK_OUTPUT
-    shown = parsed("SHOW TASK OUTPUTS IN s LIKE 'x*'")
-    assert isinstance(shown, Show)
+    shown = parsed("SHOW TASK OUTPUTS IN s LIKE 'x*'", Show)
     assert (shown.what, shown.schema, shown.like) == ("task outputs", "s", "x*")

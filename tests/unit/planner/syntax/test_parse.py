@@ -26,8 +26,7 @@ UPSERT = """CREATE CONTINUAL TASK upsert (key INT, val INT) ON INPUT append_only
 
 def test_upsert() -> None:
     """The first example of a continual task."""
-    task = parsed(UPSERT)
-    assert isinstance(task, CreateContinualTask)
+    task = parsed(UPSERT, CreateContinualTask)
     assert (task.target.parts, [i.ref.parts for i in task.inputs]) == (
         ("upsert",),
         [("append_only",)],
@@ -155,8 +154,7 @@ def test_create_table() -> None:
         " c STRUCT<text: STRING>, d NUMERIC(10,2)) USING delta PARTITIONED BY (b) COMMENT 'c'"
     )
     assert (table.comment, table.if_not_exists) == ("c", True)
-    query = parsed("CREATE TABLE t AS SELECT a::int8 FROM u")
-    assert isinstance(query, CreateTable)
+    query = parsed("CREATE TABLE t AS SELECT a::int8 FROM u", CreateTable)
     assert rewrite(query.text, relation=lambda _: "R").text == (
         "CREATE TABLE t AS SELECT a::BIGINT FROM R AS `u`"
     )
@@ -178,8 +176,7 @@ def test_create_table() -> None:
 )
 def test_as_of(text: str, as_of: str | int | None, query: str) -> None:
     """AS OF and a time may end a query; ``of`` is an alias elsewhere."""
-    select = parsed(text)
-    assert isinstance(select, Select)
+    select = parsed(text, Select)
     assert (select.as_of, select.query.span.text) == (as_of, query)
 
 
@@ -213,16 +210,14 @@ def test_as_of(text: str, as_of: str | int | None, query: str) -> None:
 )
 def test_dml(text: str, verb: str, target: str, aliased: bool, relations: list[str]) -> None:
     """The target is told from what is read."""
-    dml = parsed(text)
-    assert isinstance(dml, Dml)
+    dml = parsed(text, Dml)
     assert (dml.verb, dml.target.span.text, dml.target.aliased) == (verb, target, aliased)
     assert [r.span.text for r in dml.text.relations] == relations
 
 
 def test_dml_names() -> None:
     """A schema in front of a target's columns is found, with its place."""
-    dml = parsed("UPDATE s.t SET a = 1 WHERE s.t.b = 2")
-    assert isinstance(dml, Dml)
+    dml = parsed("UPDATE s.t SET a = 1 WHERE s.t.b = 2", Dml)
     assert [(n.second.text, n.second.start) for n in dml.text.names] == [("s.t", 27)]
 
 
@@ -586,8 +581,7 @@ TABLES_WITH_DEFAULTS = [
 @pytest.mark.parametrize(("text", "expected"), TABLES_WITH_DEFAULTS)
 def test_defaults_of_a_table(text: str, expected: str) -> None:
     """Delta is told that a table has defaults, beside the properties that the user gives."""
-    made = parsed(f"CREATE TABLE t {text}")
-    assert isinstance(made, CreateTable)
+    made = parsed(f"CREATE TABLE t {text}", CreateTable)
     sent = splice(made.text.span, made.text.edits).text
     assert expected in sent
     assert sent.count("TBLPROPERTIES") <= 1

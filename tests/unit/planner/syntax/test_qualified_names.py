@@ -5,7 +5,7 @@ import pytest
 from ctsql.catalog.errors import StatementError
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import parse, rewrite
+from ctsql.planner.syntax import parse_as, rewrite
 from ctsql.planner.syntax.ast import Dml, RelationRef, Select
 from ctsql.planner.syntax.tokens.name_scopes import QualifiedNames
 from ctsql.planner.syntax.tokens.sqltext import analyse
@@ -127,8 +127,7 @@ def test_ambiguous() -> None:
 )
 def test_statements(statement: str, names: list[str]) -> None:
     """A clause of a statement sees the target, the source, or both."""
-    dml = parse(Source(statement).whole())
-    assert isinstance(dml, Dml)
+    dml = parse_as(Dml, statement, "<test>")
     found = QualifiedNames([dml.text], "default", _columns_of)
     keys = [".".join(found.key(ref)) for _, ref in found.qualifiers()]
     assert keys == [name if "." in name else f"default.{name}" for name in names]
@@ -136,6 +135,5 @@ def test_statements(statement: str, names: list[str]) -> None:
 
 def test_a_query_without_names_is_left_alone() -> None:
     """Relations and columns without qualifiers cost nothing."""
-    query = parse(Source("SELECT a FROM s.t, t AS u WHERE u.a = 1").whole())
-    assert isinstance(query, Select)
+    query = parse_as(Select, "SELECT a FROM s.t, t AS u WHERE u.a = 1", "<test>")
     assert query.query.names == ()

@@ -4,7 +4,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import ast as st, parse, splice
+from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 
 START = "TEST 'it' GIVEN t VALUES (1) "
 
@@ -46,9 +46,7 @@ CHANGES = [
 
 
 def _test(text: str) -> st.Test:
-    statement = parse(Source(text, "f.sql").whole())
-    assert isinstance(statement, st.Test)
-    return statement
+    return parse_as(st.Test, text, "<test>")
 
 
 @pytest.mark.parametrize(("text", "expected"), CHANGES)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import parse
+from ctsql.planner.syntax import parse_as
 from ctsql.planner.syntax.ast import ChangeConstraints, ConstraintDef
 from ctsql.runtime.statements.dml.stored_rules import (
     constraint_changes,
@@ -18,8 +17,7 @@ STORED = {
 
 
 def _added(text: str) -> ConstraintDef:
-    added = parse(Source(f"ALTER TABLE t ADD {text}", "<test>").whole())
-    assert isinstance(added, ChangeConstraints)
+    added = parse_as(ChangeConstraints, f"ALTER TABLE t ADD {text}", "<test>")
     assert added.new_constraint is not None
     return added.new_constraint
 
