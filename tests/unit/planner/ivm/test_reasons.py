@@ -4,8 +4,9 @@ import pytest
 
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.schemas import Column
-from ctsql.planner.ivm import ChangePlan, change_plan
+from ctsql.planner.ivm import change_plan
 from ctsql.planner.ivm.algebra.reasons import NOTES, REFUSALS, reason_text
+from tests.differential.plans_on_duckdb import planned
 
 TABLES = {
     "t": (Column("k", "int"), Column("v", "int"), Column("s", "string"), Column("f", "double")),
@@ -130,11 +131,8 @@ def test_refusal(code: str, sql: str, place: str | None) -> None:
 
 def test_a_condition_may_have_a_collation() -> None:
     """What is compared is not shown, so nothing is arbitrary."""
-    plan = change_plan(
-        "SELECT k, count(*) FROM t WHERE s COLLATE UTF8_LCASE = 'a' GROUP BY k", TABLES
-    )
-    assert isinstance(plan, ChangePlan)
-    assert plan.inexact is None
+    sql = "SELECT k, count(*) FROM t WHERE s COLLATE UTF8_LCASE = 'a' GROUP BY k"
+    assert planned(sql, TABLES).inexact is None
 
 
 def test_every_refusal_is_reached() -> None:
@@ -153,7 +151,6 @@ NOTED = {
 @pytest.mark.parametrize("code", NOTES)
 def test_note(code: str) -> None:
     """A part that reads whole tables is named in the plan."""
-    plan = change_plan(NOTED[code], TABLES)
-    assert isinstance(plan, ChangePlan)
+    plan = planned(NOTED[code], TABLES)
     notes = [a.note.reason for a in plan.rules().values() if a.note is not None]
     assert notes == [code]
