@@ -3,13 +3,12 @@
 python -m tests.stores.programs <program> <warehouse> [more]
 """
 
-import json
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from ctsql.api import Connection, connect
+from tests.crash.programs import say
 from tests.helpers.opened import table_of
 
 SET_UP = """
@@ -22,13 +21,6 @@ CREATE MATERIALIZED VIEW per_writer WITH (REFRESH POLICY = incremental) AS
     SELECT w, n, count(*) AS c, sum(i) AS s FROM feed GROUP BY w, n;
 """
 ROWS = 5
-_lock = threading.Lock()
-
-
-def say(event: str, *told: Any) -> None:
-    """Print an event, whole."""
-    with _lock:
-        print(json.dumps([event, *told]), flush=True)
 
 
 def insert(con: Connection, w: int, n: int) -> None:

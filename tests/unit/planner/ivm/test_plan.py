@@ -30,6 +30,13 @@ TABLES = {
 NAMES = name_by(lambda use: f"{use.table.replace('.', '_')}__{use.version.value}")
 
 
+def delta(sql: str, changed: list[str]) -> ChangeTexts:
+    """The change of a query over ``TABLES``."""
+    texts = planned(sql, TABLES).delta(changed)
+    assert texts is not None
+    return texts
+
+
 def printed(texts: ChangeTexts | KeyedTexts | None, names: Names = NAMES) -> str:
     """All texts in Spark's SQL."""
     assert texts is not None
@@ -78,9 +85,7 @@ def test_terms_of_unchanged_tables_are_cut() -> None:
 
 def test_scans_know_the_keys_that_matter() -> None:
     """The runtime can skip files by the keys of a step."""
-    plan = planned("SELECT k, sum(v) AS n FROM t GROUP BY k", TABLES)
-    texts = plan.delta(["t"])
-    assert texts is not None
+    texts = delta("SELECT k, sum(v) AS n FROM t GROUP BY k", ["t"])
     keys = [s.name for s in texts.steps if s.role is StepRole.KEYS]
     found = {u.version: u.keys for u in used(texts)}
     assert found[Version.NEW] == found[Version.OLD] == ((keys[0], (("k", "__ct_key1"),)),)
@@ -146,8 +151,7 @@ def test_keys_do_not_go_through_a_column_of_another_type() -> None:
 )
 def test_texts_that_pick_values(sql: str, names: list[str] | None) -> None:
     """Distinct columns of a change or a step are no query for Spark; all else is one."""
-    texts = planned(sql, TABLES).delta(["t"])
-    assert texts is not None
+    texts = delta(sql, ["t"])
     (found,) = (s.rows.picked_columns for s in texts.steps if s.role is StepRole.KEYS)
     assert (found and [list(columns) for _, columns in found.columns]) == (names and [names])
     assert found is None or found.is_distinct
@@ -158,10 +162,7 @@ def test_texts_that_pick_values(sql: str, names: list[str] | None) -> None:
 
 def test_a_change_as_it_is_is_picked() -> None:
     """The driver gives its columns the names that they have in the plan; a filter is Spark's."""
-    tables = {**TABLES, "n": TABLES["u"]}
-    plan = planned("SELECT t.v, u.w FROM t JOIN u ON t.k = u.k WHERE u.w > 1", tables)
-    texts = plan.delta(["t", "u"])
-    assert texts is not None
+    texts = delta("SELECT t.v, u.w FROM t JOIN u ON t.k = u.k WHERE u.w > 1", ["t", "u"])
     own, filtered = (step.rows for step in texts.steps)
     assert own.picked_columns is not None
     (source, columns), *none = own.picked_columns.columns
@@ -187,8 +188,7 @@ def test_a_change_as_it_is_is_picked() -> None:
 def test_keys_of_an_outer_join_need_no_join(source: str, *, is_picked: bool) -> None:
     """Each row of the side that stays is in the change, as it was and as it is."""
     sql = f"SELECT g, max(n) AS n FROM (SELECT t.k AS g, t.v AS n FROM {source}) GROUP BY g"
-    texts = planned(sql, TABLES).delta(["u"])
-    assert texts is not None
+    texts = delta(sql, ["u"])
     roles = [step.role for step in texts.steps]
     assert (roles == [StepRole.KEYS]) == is_picked
     if is_picked:
@@ -292,9 +292,7 @@ def test_texts_are_the_same_every_time() -> None:
 
 def test_what_spark_cannot_plan_in_one_text_is_marked() -> None:
     """A change under a scalar subquery must be rows before Spark sees what reads it."""
-    plan = planned("SELECT k, (SELECT max(w) FROM u WHERE u.k = t.k) AS m FROM t", TABLES)
-    texts = plan.delta(["t", "u"])
-    assert texts is not None
+    texts = delta("SELECT k, (SELECT max(w) FROM u WHERE u.k = t.k) AS m FROM t", ["t", "u"])
     marked = {s.role for s in texts.steps if s.must_be_stored}
     assert marked == {StepRole.CHANGE, StepRole.ROWS}
 

@@ -58,14 +58,6 @@ def _package() -> None:
     JavaPackage("org.apache.gone", None)()
 
 
-def _own_attribute() -> None:
-    found._gone  # type: ignore[attr-defined]  # noqa: B018
-
-
-def _own_call() -> None:
-    found()  # type: ignore[operator]
-
-
 def _raised(problem: Exception) -> None:
     raise problem
 
