@@ -114,19 +114,6 @@ def test_columns_are_those_of_the_first_insert() -> None:
     assert [(c.name, c.type) for c in bound.columns] == [("key", "int"), ("n", "bigint")]
 
 
-def test_insert_by_columns_in_another_order() -> None:
-    """Each of the query's columns goes where the list says."""
-    plan = _task(
-        bind(
-            "CREATE CONTINUAL TASK t (a INT, b STRING, c INT) ON INPUT feed AS"
-            " (INSERT INTO t (b, A) SELECT val, key FROM feed)"
-        )
-    )
-    (insert,) = plan.transaction.statements
-    assert isinstance(insert, Insert)
-    assert insert.into == ("b", "a")
-
-
 def test_delete_keeps_the_alias() -> None:
     """A correlated predicate says the alias, or the task's name without one."""
     analyst = FakeAnalyst()

@@ -18,34 +18,6 @@ from ctsql.planner.syntax.ast import (
 )
 from tests.helpers.parsed import parsed
 
-UPSERT = """CREATE CONTINUAL TASK upsert (key INT, val INT) ON INPUT append_only AS (
-    DELETE FROM upsert WHERE key IN (SELECT key FROM append_only);
-    INSERT INTO upsert SELECT key, max(val) FROM append_only GROUP BY key;
-);"""
-
-
-def test_upsert() -> None:
-    """The first example of a continual task."""
-    task = parsed(UPSERT, CreateContinualTask)
-    assert (task.target.parts, [i.ref.parts for i in task.inputs]) == (
-        ("upsert",),
-        [("append_only",)],
-    )
-    assert [(c.name, c.type, c.nullable) for c in task.columns] == [
-        ("key", "INT", True),
-        ("val", "INT", True),
-    ]
-    delete, insert = task.body
-    assert isinstance(delete, ChangeStatement)
-    assert not delete.assignments
-    assert isinstance(insert, InsertStatement)
-    assert delete.where is not None
-    assert delete.where.span.text == "key IN (SELECT key FROM append_only)"
-    assert [r.span.text for r in delete.where.relations] == ["append_only"]
-    assert insert.query.span.text == "SELECT key, max(val) FROM append_only GROUP BY key"
-    assert insert.span.text.startswith("INSERT INTO upsert")
-    assert insert.span.line == 3
-
 
 @pytest.mark.parametrize(
     "options",
