@@ -1,20 +1,18 @@
-"""One thread that polls the logs for all open pages.
+"""Polls the logs for all open pages, in one thread.
 
-It polls while somebody watches, at most every POLL_SECONDS, and for at most a tenth of the time:
-after a slow poll the next one waits nine times as long. Without a watcher nothing is read. A poll
-that hangs stops this thread alone: pages show the last state and report it, or answer 503 if there
-is none.
-
-A :class:`Poller` belongs to one event loop.
+A page or a browser that asks for the state causes a poll, at most every POLL_SECONDS, and for at
+most a tenth of the time: after a slow poll the next one waits nine times as long. If nobody asks,
+nothing is read. A poll that hangs stops this thread alone: pages show the last state and report it,
+or answer 503 if there is none.
 """
 
-import asyncio
+import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.console.interruptible import Worker
@@ -44,140 +42,73 @@ class Look:
 
     overview: Overview
     number: int  # grows by one with each change
-    at: float  # seconds of the monotonic clock
     problem: str | None = None  # why later polls failed; None if none did
 
 
 class Poller:
-    """Polls the logs in its own thread."""
+    """Polls the logs in its own thread; any thread may ask it."""
 
     def __init__(self, ask: Ask, lookup: Lookup) -> None:
         self._ask, self._lookup = ask, lookup
         self._worker = Worker()
+        self._lock = threading.Lock()  # for the fields below
         self._last_look: Look | None = None
-        self._looking: asyncio.Task[Look] | None = None
-        self._following: asyncio.Task[None] | None = None
-        self._watchers = 0
-        self._changed = asyncio.Event()
-        self._pages: dict[str, asyncio.Task[object]] = {}  # by name, until something changes
-        self._loop = asyncio.get_running_loop()
-        self.is_closed = False
+        self._looked_at = self._next_look_at = 0.0  # seconds of the monotonic clock
+        self._looking: Future[Look] | None = None
+        self._pages: dict[str, Future[Any]] = {}  # by name, until something changes
 
-    def close(self) -> None:
-        """End all waiting for changes; called by any thread."""
-
-        def close() -> None:
-            self.is_closed = True
-            self._watchers = 0
-            self._changed.set()
-
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(close)
-
-    async def _in_thread(self, question: Callable[[LogReader], T]) -> T:
-        """Ask in the thread; raises what the question raises."""
-        return await asyncio.wrap_future(self._worker.submit(partial(self._ask, question)))
-
-    # ---- all objects
-
-    async def latest(self) -> Look:
+    def latest(self) -> Look:
         """The current or recent state; raises CtsqlError or TimeoutError if there is none yet."""
-        last = self._last_look
-        if last is not None and time.monotonic() - last.at < POLL_SECONDS:
-            return last
-        look = self._look()
-        if last is None:
-            return await asyncio.wait_for(asyncio.shield(look), ANSWER_SECONDS)
+        with self._lock:
+            last, looked_at = self._last_look, self._looked_at
+            if last is not None and time.monotonic() < self._next_look_at:
+                return last
+            if self._looking is None or self._looking.done():
+                self._looking = self._worker.submit(self._look)
+            looking = self._looking
         try:
-            return await asyncio.wait_for(asyncio.shield(look), LATE_SECONDS)
+            return looking.result(ANSWER_SECONDS if last is None else LATE_SECONDS)
         except TimeoutError:
-            age = time.monotonic() - last.at
+            if last is None:
+                raise
+            age = time.monotonic() - looked_at
             return replace(last, problem=f"The logs have not answered for {age:.0f} seconds.")
 
-    def _look(self) -> "asyncio.Task[Look]":
-        """The running poll, or a new one."""
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look_now())
-        return self._looking
-
-    async def _look_now(self) -> Look:
+    def _look(self) -> Look:
+        start = time.monotonic()
         last = self._last_look
         try:
-            overview = await self._in_thread(self._lookup.overview)
+            look = Look(self._ask(self._lookup.overview), 0 if last is None else last.number)
         except CtsqlError as problem:
             if last is None:
                 raise
             look = replace(last, problem=problem.message)
-        else:
-            look = Look(overview, 0 if last is None else last.number, 0.0)
-        if last is None or (look.overview, look.problem) != (last.overview, last.problem):
-            look = replace(look, number=0 if last is None else last.number + 1)
-            self._last_look = replace(look, at=time.monotonic())
-            self._pages.clear()
-            self._changed.set()
-            self._changed = asyncio.Event()
-        else:
-            self._last_look = replace(look, at=time.monotonic())
-        return self._last_look
+        with self._lock:
+            if last is not None and look != last:
+                look = replace(look, number=last.number + 1)
+                self._pages.clear()
+            self._last_look, self._looked_at = look, time.monotonic()
+            rest_seconds = max(POLL_SECONDS, REST_FACTOR * (self._looked_at - start))
+            self._next_look_at = self._looked_at + rest_seconds
+        return look
 
-    # ---- following
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Poll repeatedly inside."""
-        self._watchers += 1
-        if not self.is_followed:
-            self._following = asyncio.create_task(self._follow())
-        try:
-            yield
-        finally:
-            self._watchers = max(self._watchers - 1, 0)
-
-    @property
-    def is_followed(self) -> bool:
-        """Whether it polls: somebody watches, or did at the last poll."""
-        return self._following is not None and not self._following.done()
-
-    async def _follow(self) -> None:
-        while self._watchers:
-            start = time.monotonic()
-            with suppress(CtsqlError):  # each page shows why, and the next poll may succeed
-                await asyncio.shield(self._look())
-            took = time.monotonic() - start
-            await asyncio.sleep(max(POLL_SECONDS, REST_FACTOR * took))
-
-    async def change_after(self, number: int, seconds: float) -> int:
-        """Wait for another poll result, for some time; returns the number of the last one."""
-        until = time.monotonic() + seconds
-        while not self.is_closed and (wait_seconds := until - time.monotonic()) > 0:
-            if self._last_look is not None and self._last_look.number != number:
-                return self._last_look.number
-            if self._following is not None and self._following.done():
-                self._following.result()  # raises what ended it
-            try:
-                await asyncio.wait_for(self._changed.wait(), wait_seconds)
-            except TimeoutError:
-                break
-        return number
-
-    # ---- one page
-
-    async def details(self, object_id: str) -> Details | None:
+    def details(self, object_id: str) -> Details | None:
         """The page of one object; None if there is none with this id."""
         question = partial(self._lookup.details, object_id=object_id)
-        return await self._page(f"object {object_id}", question)
+        return self._page(f"object {object_id}", question)
 
-    async def history(self) -> HistoryPage:
+    def history(self) -> HistoryPage:
         """The page of the warehouse."""
-        return await self._page("history", self._lookup.history)
+        return self._page("history", self._lookup.history)
 
-    async def _page(self, name: str, question: Callable[[LogReader], T]) -> T:
+    def _page(self, name: str, question: Callable[[LogReader], T]) -> T:
         """An answer, cached until something changes (:attr:`Overview.besides`)."""
-        await self.latest()
-        task = self._pages.get(name)
-        if task is None or (task.done() and task.exception() is not None):
-            if len(self._pages) >= PAGES_MAX:
-                self._pages.clear()
-            task = self._pages[name] = asyncio.create_task(self._in_thread(question))
-        answer: Awaitable[object] = asyncio.wait_for(asyncio.shield(task), ANSWER_SECONDS)
-        return await answer  # type: ignore[return-value]
+        self.latest()
+        with self._lock:
+            page = self._pages.get(name)
+            if page is None or (page.done() and page.exception() is not None):
+                if len(self._pages) >= PAGES_MAX:
+                    self._pages.clear()
+                page = self._pages[name] = self._worker.submit(partial(self._ask, question))
+        answer: T = page.result(ANSWER_SECONDS)
+        return answer

@@ -3,17 +3,17 @@
     GET /                 the graph and all objects
     GET /object/ID        one object, by its id: a name would be in the addresses that proxies log
     GET /warehouse        the last refreshes and failures
-    GET /events           server-sent events: ``changed`` with a number whenever something changed
+    GET /number           a number that grows whenever something changes
     GET /static/FILE      the style sheet, the script, the icon
 
-A page is complete HTML without the script. On a change the script fetches the page again and
-replaces the parts that differ.
+A page is complete HTML without the script. The script asks for the number every second; on a change
+it fetches the page again and replaces the parts that differ.
 """
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -23,7 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from ctsql.catalog.errors import CtsqlError
@@ -37,34 +37,19 @@ from ctsql.status_page.poller import Ask, Poller
 
 KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 PROBLEMS_MAX = 10  # how many failed objects are shown in full before the graph
-STREAMS_MAX = 100  # the most browsers that receive changes at a time
-BEAT_SECONDS = 10.0  # the longest silence on a stream; it shows that the connection is alive
 
 
 class Site:
     """The pages of one warehouse; ``title`` is its name."""
 
     def __init__(self, ask: Ask, lookup: Lookup, title: str) -> None:
-        self._ask, self._lookup, self._title = ask, lookup, title
-        self._poller: Poller | None = None
-        self._streams = 0
+        self._title = title
+        self._poller = Poller(ask, lookup)
         folder = files("ctsql.status_page") / "static"
         self._files = {name: (folder / name).read_bytes() for name in KINDS}
         self._templates = _environment(
             hashlib.sha256(b"".join(self._files.values())).hexdigest()[:12]
         )
-
-    @property
-    def poller(self) -> Poller:
-        """The poller, created in the event loop that serves."""
-        if self._poller is None:
-            self._poller = Poller(self._ask, self._lookup)
-        return self._poller
-
-    def close(self) -> None:
-        """End the streams of changes; called by a thread other than the server's."""
-        if self._poller is not None:
-            self._poller.close()
 
     def app(self, *, token: str | None, hosts: frozenset[str]) -> Guard:
         """The application; all of it is inside the guard, the page for a defect included."""
@@ -72,7 +57,7 @@ class Site:
             Route("/", self._overview, methods=["GET"]),
             Route("/warehouse", self._warehouse, methods=["GET"]),
             Route("/object/{id}", self._object, methods=["GET"]),
-            Route("/events", self._events, methods=["GET"]),
+            Route("/number", self._number, methods=["GET"]),
             Route("/static/{name}", self._file, methods=["GET"]),
         ]
         handlers: dict[Any, Callable[[Request, Exception], Any]] = {
@@ -89,13 +74,13 @@ class Site:
         )
         return HTMLResponse(text, status, {"cache-control": "no-store"})
 
-    async def _overview(self, _: Request) -> Response:
-        latest = await self.poller.latest()
+    def _overview(self, _: Request) -> Response:
+        latest = self._poller.latest()
         return self._page("overview.html", seen=latest, graph=drawing.graph(latest.overview))
 
-    async def _object(self, request: Request) -> Response:
-        latest = await self.poller.latest()
-        details = await self.poller.details(request.path_params["id"])
+    def _object(self, request: Request) -> Response:
+        latest = self._poller.latest()
+        details = self._poller.details(request.path_params["id"])
         if details is None:
             raise HTTPException(404, "There is no such object; it may have been dropped.")
         last = details.refreshes
@@ -108,37 +93,15 @@ class Site:
             strategies=drawing.strategies(last),
         )
 
-    async def _warehouse(self, _: Request) -> Response:
-        latest = await self.poller.latest()
-        history = await self.poller.history()
+    def _warehouse(self, _: Request) -> Response:
+        latest = self._poller.latest()
+        history = self._poller.history()
         ids = {o.name: o.id for o in latest.overview.objects}
         return self._page("warehouse.html", seen=latest, history=history, ids=ids)
 
-    async def _events(self, request: Request) -> Response:
-        if self._streams >= STREAMS_MAX:
-            raise HTTPException(503, "Too many pages are open; this one is not updated.")
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        if request.method == "HEAD":
-            return Response(None, 200, headers, "text/event-stream")
-        return StreamingResponse(self._changes(), 200, headers, "text/event-stream")
-
-    async def _changes(self) -> AsyncIterator[str]:
-        async with self._count_stream():
-            number = -1
-            with self.poller.watching():
-                yield "retry: 2000\n\n"
-                while not self.poller.is_closed:
-                    new = await self.poller.change_after(number, BEAT_SECONDS)
-                    yield f"event: {'beat' if new == number else 'changed'}\ndata: {new}\n\n"
-                    number = new
-
-    @asynccontextmanager
-    async def _count_stream(self) -> AsyncIterator[None]:
-        self._streams += 1
-        try:
-            yield
-        finally:
-            self._streams -= 1
+    def _number(self, _: Request) -> Response:
+        number = str(self._poller.latest().number)
+        return PlainTextResponse(number, headers={"cache-control": "no-store"})
 
     async def _file(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -147,7 +110,7 @@ class Site:
         headers = {"cache-control": "private, max-age=31536000, immutable"}
         return Response(self._files[name], 200, headers, KINDS[name])
 
-    async def _unreadable(self, _: Request, problem: Exception) -> Response:
+    def _unreadable(self, _: Request, problem: Exception) -> Response:
         """The page for unreadable logs without an earlier state."""
         known = isinstance(problem, CtsqlError)
         return self._page(
@@ -158,9 +121,9 @@ class Site:
             hint=problem.hint if known else "",  # type: ignore[attr-defined]
         )
 
-    async def _refused(self, request: Request, problem: Exception) -> Response:
+    def _refused(self, request: Request, problem: Exception) -> Response:
         assert isinstance(problem, HTTPException)
-        if request.url.path.startswith(("/events", "/static")):
+        if request.url.path.startswith(("/number", "/static")):
             return PlainTextResponse(problem.detail, problem.status_code)
         return self._page(
             "problem.html", problem.status_code, message=problem.detail, detail="", hint=""
@@ -221,7 +184,4 @@ def served(ask: Ask, lookup: Lookup, title: str, host: str, port: int) -> Iterat
     site = Site(ask, lookup, title)
     app = site.app(token=token, hosts=LOCAL_NAMES | ({host} if is_loopback(host) else set()))
     with http_server.served(app, host, port, "page") as address:
-        try:
-            yield RunningPage(f"{address}/", token if is_new else None)
-        finally:
-            site.close()
+        yield RunningPage(f"{address}/", token if is_new else None)

@@ -31,7 +31,6 @@ WAYS = {
     "half-open": HALF_OPEN,
     "slow header": HALF_OPEN + b"X: ",
     "not HTTP": b"\x16\x03\x01 hello\r\n\r\n",
-    "stream": b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "never reads": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50,
     "slow body": b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\nx",
     "too much": b"GET / HTTP/1.1\r\nX: " + b"y" * 100_000,
@@ -185,7 +184,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize("way", sorted(set(WAYS) - {"stream"}))
+@pytest.mark.parametrize("way", sorted(WAYS))
 def test_a_connection_that_waits_is_closed(address: str, way: str) -> None:
     """Whatever is sent and then nothing more, the connection ends."""
     with opened(address, WAYS[way]) as client:

@@ -2,13 +2,11 @@
 
 import base64
 import re
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from itertools import pairwise
-from typing import Any
 from unittest.mock import Mock
 
 import httpx2 as httpx
@@ -164,7 +162,7 @@ def test_nothing_in_a_page_runs_or_leads_away() -> None:
             assert not re.search(r"https?://|url\(|@import|innerHTML|eval\(", text)
 
 
-@pytest.mark.parametrize("path", ["/", "/events", "/object/x", "/static/page.js", "/nowhere"])
+@pytest.mark.parametrize("path", ["/", "/number", "/object/x", "/static/page.js", "/nowhere"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_only_reading_is_allowed(path: str, method: str) -> None:
     with opened(shop()) as client:
@@ -251,90 +249,32 @@ def test_a_look_that_hangs_holds_up_no_page(monkeypatch: pytest.MonkeyPatch) -> 
             made.hangs.set()
 
 
-PATIENCE_SECONDS = 60.0
-"""How long a test waits for what it asks; nothing is said of how soon it comes."""
-
-
-def _until(what: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not what():
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.02)
-
-
-def _events(address: str, hear: Callable[[str], bool]) -> None:
-    """Hear of the names of events until it is enough."""
-    with httpx.stream("GET", f"{address}events", timeout=PATIENCE_SECONDS) as answer:
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        for line in answer.iter_lines():
-            if line.startswith("event: ") and hear(line.removeprefix("event: ")):
-                return
-
-
-@pytest.fixture
-def pollers(monkeypatch: pytest.MonkeyPatch) -> list[poller.Poller]:
-    """Those that pages are served by, which look often."""
-    made: list[poller.Poller] = []
-
-    class KeptPoller(poller.Poller):
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
-            made.append(self)
-
-    monkeypatch.setattr(site, "Poller", KeptPoller)
-    monkeypatch.setattr(site, "BEAT_SECONDS", 0.2)
-    monkeypatch.setattr(poller, "POLL_SECONDS", 0.05)
-    return made
-
-
-def test_changes_are_told(pollers: list[poller.Poller]) -> None:
-    """One is told of what was there, and then of each change."""
-    made, heard = shop(), list[str]()
-
-    def hear(event: str) -> bool:
-        heard.append(event)
-        if heard.count("changed") == 1 and not made.open_failures:
-            made.fail("audit_log")
-        return heard.count("changed") == 2
-
-    with site.served(ask, made, "shop", "127.0.0.1", 0) as page:
-        assert page.new_token is None
-        _events(page.address, hear)
-        assert heard[0] == "changed"
-        assert set(heard) <= {"changed", "beat"}
-        assert "needs attention" in httpx.get(page.address, timeout=PATIENCE_SECONDS).text
-
-
-def test_nobody_looks_without_a_watcher(pollers: list[poller.Poller]) -> None:
-    """Looks end with the last one who watches, and begin again with the next."""
+def test_a_number_changes_with_what_pages_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read until somebody asks, and then no more often than once in a while."""
+    monkeypatch.setattr(poller, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(poller, "REST_FACTOR", 0.0)
     made = shop()
-    with site.served(ask, made, "shop", "127.0.0.1", 0) as page:
-        for _ in range(2):
-            _events(page.address, lambda _: made.looks > 2)
-            _until(lambda: not pollers[0].is_followed)
-            made.looks = 0
-            time.sleep(10 * poller.POLL_SECONDS)
-            assert made.looks == 0
+    with opened(made) as client:
+        assert made.looks == 0
+        first = client.get("/number").text
+        assert client.get("/number").text == first
+        made.fail("audit_log")
+        second = client.get("/number").text
+        assert second != first
+        assert "needs attention" in got(client, "/").text
+        assert client.get("/number").text == second
+        monkeypatch.setattr(poller, "POLL_SECONDS", 60.0)
+        client.get("/number")
+        looks = made.looks
+        for path in ("/number", "/", "/number"):
+            client.get(path)
+        assert made.looks == looks
 
 
-def test_the_end_does_not_wait_for_those_who_watch(pollers: list[poller.Poller]) -> None:
-    """Their streams end, and so does the thread that serves."""
-    heard = threading.Event()
+def test_the_same_address_twice() -> None:
     with site.served(ask, shop(), "shop", "127.0.0.1", 0) as page:
-        (serving,) = (t for t in threading.enumerate() if t.name == "ctsql-serve")
-        stream = threading.Thread(target=_events, args=(page.address, lambda _: heard.set()))
-        stream.start()
-        assert heard.wait(PATIENCE_SECONDS)
-    for thread in (serving, stream):
-        thread.join(PATIENCE_SECONDS)
-        assert not thread.is_alive()
-
-
-def test_a_head_request_for_the_stream_and_the_same_address_twice() -> None:
-    with site.served(ask, shop(), "shop", "127.0.0.1", 0) as page:
-        headers = httpx.head(f"{page.address}events", timeout=PATIENCE_SECONDS).headers
-        assert headers["content-type"].startswith("text/event-stream")
+        assert page.new_token is None
+        assert httpx.head(f"{page.address}number", timeout=60).status_code == 200
         port = int(page.address.rstrip("/").rpartition(":")[2])
         with (
             pytest.raises(CtsqlError, match="no page can be served"),

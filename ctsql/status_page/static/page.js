@@ -1,4 +1,4 @@
-// Keeps the page up to date. After an event from /events it fetches the page again, and replaces
+// Keeps the page up to date. When /number has another answer it fetches the page again, and replaces
 // each part marked data-live that differs. What the reader has opened, scrolled, filtered or focused
 // is kept. Without this script the page is complete, and reloads by itself.
 "use strict";
@@ -6,8 +6,8 @@
   const byId = (id) => document.getElementById(id);
   const parts = (page) => [...page.querySelectorAll("[data-live]")];
   const served = new Map(parts(document).map((part) => [part.id, part.outerHTML]));
-  const SILENCE_MS = 25000; // a beat comes every 10 seconds
-  let heard = Date.now(), asking = false, again = false;
+  const ASK_MS = 1000;
+  let number = null, asking = false, again = false;
 
   // ---- times, as how long ago
 
@@ -83,7 +83,7 @@
       tellNews(before, states(document));
       tellTimes(); arrange();
     } catch (problem) {
-      if (!(problem instanceof TypeError)) throw problem; // of fetch: the server is gone, /events says so
+      if (!(problem instanceof TypeError)) throw problem; // of fetch: the server is gone, as /number shows
     } finally {
       asking = false;
       if (again) { again = false; renew(); }
@@ -149,21 +149,19 @@
 
   // ---- changes
 
-  function hear(text) {
-    heard = Date.now();
-    tellLink("on", text || "live");
+  async function poll() {
+    try {
+      const answer = await fetch("/number", { cache: "no-store" });
+      const fresh = answer.ok ? await answer.text() : `status ${answer.status}`;
+      tellLink("on", "live");
+      if (fresh !== number) { number = fresh; renew(); }
+    } catch (problem) {
+      if (!(problem instanceof TypeError)) throw problem;
+      tellLink("lost", "connection lost; trying again");
+    } finally {
+      tellTimes();
+      setTimeout(poll, ASK_MS);
+    }
   }
-  const events = new EventSource("/events");
-  events.addEventListener("changed", () => { hear(); renew(); });
-  events.addEventListener("beat", () => hear());
-  events.addEventListener("open", () => { hear(); renew(); });
-  events.addEventListener("error", () => tellLink("lost", "connection lost; trying again"));
-  window.addEventListener("pagehide", () => events.close());
-  window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
-  setInterval(() => {
-    tellTimes();
-    const silent = Date.now() - heard;
-    if (silent > SILENCE_MS) tellLink("lost", `no message from the server for ${Math.round(silent / 1000)} s`);
-  }, 5000);
-  tellTimes(); arrange(); listenToTools();
+  poll(); arrange(); listenToTools();
 })();
