@@ -249,8 +249,8 @@ class _Pausing:
         return getattr(self._out, name)
 
 
-LESS = "-SRFX"
-"""No folded lines, raw colours, quit at once if it fits the screen, no alternate screen."""
+LESS = "-SFX"
+"""No folded lines, quit at once if it fits the screen, no alternate screen."""
 
 
 class Pages(io.StringIO):
@@ -272,6 +272,6 @@ def show_pages(pages: Pages, out: TextIO) -> None:
     # Ctrl-C is the pager's while it is open.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        click.echo_via_pager(text, color=True)
+        click.echo_via_pager(text)
     finally:
         signal.signal(signal.SIGINT, before)

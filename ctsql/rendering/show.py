@@ -1,9 +1,9 @@
 r"""Writes results as text or Arrow.
 
-A terminal gets a drawn table, or one line a value if a table does not fit it; anything else a plain
-table with whole values. CSV, JSON and JSON lines are written row by row, with at most a
-partition in memory; a table needs its widths first, so all its rows are in memory. The columns of
-an unbounded result's table have fixed widths, which wider values exceed.
+A table that does not fit a terminal is written with one line a value. CSV, JSON and JSON lines are
+written row by row, with at most a partition in memory; a table needs its widths first, so all its
+rows are in memory. The columns of an unbounded result's table have fixed widths, which wider values
+exceed.
 
 CSV follows RFC 4180 with "\n" line ends; NULL is an empty field, an empty string is ``""``.
 Columns of one name have different names in JSON: ``a``, ``a_2``.
@@ -11,6 +11,7 @@ Columns of one name have different names in JSON: ``a``, ``a_2``.
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import IO, TextIO
@@ -19,7 +20,6 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from ctsql.catalog.errors import misuse
-from ctsql.rendering.drawn_table import draw, lay_out
 from ctsql.rendering.output_file import publish_if_file
 from ctsql.results.conversions import unique_names
 from ctsql.results.result import Result, Row
@@ -77,12 +77,12 @@ def write_result(
             _write_text(result, rows, out)
             out.flush()
             return
-        if expanded:
-            _write_expanded(result, rows, out, null)
-        elif tty:
-            _write_drawn(result, rows, out, null)
+        table, cells = _table(result, rows, null)
+        is_too_wide = tty and table.width > shutil.get_terminal_size().columns
+        if expanded or (is_too_wide and len(table.heads) > 1):
+            _write_expanded(table.heads, cells, out)
         else:
-            _write_plain(result, rows, out, null)
+            out.write(table.top() + "".join(f"{table.line(row)}\n" for row in cells))
         out.write(_footer(len(rows), more=more))
     else:
         _write_rows(result, format, out)
@@ -130,6 +130,11 @@ class PlainTable:
         self._right = [is_number(kind) for kind in kinds]
         self._widths = [max(cell_len(h), w) for h, w in zip(self.heads, widths, strict=True)]
 
+    @property
+    def width(self) -> int:
+        """The cells of a line."""
+        return sum(self._widths) + 3 * len(self._widths) - 1
+
     def top(self) -> str:
         """The names, with a line below them."""
         return f"{self.line(self.heads)}\n{'+'.join('-' * (w + 2) for w in self._widths)}\n"
@@ -146,31 +151,11 @@ def widths_of(rows: Sequence[Sequence[str]], count: int) -> list[int]:
     return [max((cell_len(row[at]) for row in rows), default=0) for at in range(count)]
 
 
-def _write_plain(result: Result, rows: list[Row], out: TextIO, null: str) -> None:
+def _table(result: Result, rows: list[Row], null: str) -> tuple[PlainTable, list[list[str]]]:
+    """The table of a result in memory, and its cells."""
     cells = [_lines(row, result.types, null) for row in rows]
-    table = PlainTable(result.columns, result.types, widths_of(cells, len(result.columns)))
-    out.write(table.top())
-    for row in cells:
-        out.write(table.line(row) + "\n")
-
-
-def _write_drawn(result: Result, rows: list[Row], out: TextIO, null: str) -> None:
-    heads = [one_line(name) for name in result.columns]
-    lines = [_lines(row, result.types, null) for row in rows]
-    terminal = Console(file=out, highlight=False)
-    natural = widths_of([heads, *lines], len(heads))
-    widths = lay_out([cell_len(head) for head in heads], natural, terminal.width)
-    if widths is None:
-        _write_expanded(result, rows, out, null)
-        return
-    cells = [
-        [None if value is None else text for value, text in zip(row, line, strict=True)]
-        for row, line in zip(rows, lines, strict=True)
-    ]
-    right = [is_number(kind) for kind in result.types]
-    has_styles = terminal.is_terminal and not terminal.is_dumb_terminal
-    for line in draw(heads, cells, right, widths, null=null, has_styles=has_styles):
-        out.write(line)
+    widths = widths_of(cells, len(result.columns))
+    return PlainTable(result.columns, result.types, widths), cells
 
 
 def _write_text(result: Result, rows: list[Row], out: TextIO) -> None:
@@ -181,12 +166,11 @@ def _write_text(result: Result, rows: list[Row], out: TextIO) -> None:
         out.write("\n".join(lines) + f"{result.text_end}\n")
 
 
-def _write_expanded(result: Result, rows: list[Row], out: TextIO, null: str) -> None:
-    heads = [one_line(name) for name in result.columns]
-    width = max(cell_len(head) for head in heads)
-    for number, row in enumerate(rows, start=1):
+def _write_expanded(heads: Sequence[str], cells: Sequence[Sequence[str]], out: TextIO) -> None:
+    width = max(map(cell_len, heads))
+    for number, row in enumerate(cells, start=1):
         out.write(f"-[ row {number} ]-\n")
-        for head, text in zip(heads, _lines(row, result.types, null), strict=True):
+        for head, text in zip(heads, row, strict=True):
             out.write(f"{_pad(head, width, right=False)} | {text}\n")
 
 
