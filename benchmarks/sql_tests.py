@@ -11,13 +11,12 @@ seconds depend on the machine.
 import argparse
 import tempfile
 import time
+from pathlib import Path
 
 from benchmarks.fanout import Calls
 from benchmarks.measures import jobs_started
 from ctsql.api import connect
-from ctsql.catalog.spans import Source
-from ctsql.testing.collecting import collect
-from ctsql.testing.command import Selection, run_tests
+from ctsql.testing.command import choose, run_tests
 from ctsql.testing.running import Outcome
 
 WARM_UP = 10
@@ -58,8 +57,8 @@ def main() -> None:
             totals.append((jobs_started(session), calls.count))
 
         start = time.perf_counter()
-        selection = Selection(suite=collect([Source(text, "tests.sql")]))
-        run_tests(connection, selection, report, workers=options.workers)
+        Path(folder, "tests.sql").write_text(text)
+        run_tests(connection, choose(Path(folder), None, {}), report, workers=options.workers)
         seconds = time.perf_counter() - start
     print(f"{count} tests: {seconds:.1f} s")
     if count > WARM_UP:

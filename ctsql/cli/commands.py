@@ -118,11 +118,11 @@ def test(
         from ctsql.testing.command import choose, run_and_report
 
         settings = runner.settings
-        selection = choose(Path(folder), part, settings.variables)
-        runner.connection.is_short = len(selection.suite.cases) <= TESTS_OF_SHORT
+        suite = choose(Path(folder), part, settings.variables)
+        runner.connection.is_short = len(suite.cases) <= TESTS_OF_SHORT
         passed = run_and_report(
             runner.connection,
-            selection,
+            suite,
             settings.out,
             pause=settings.progress.pause,
             junit_file=None if junit_file is None else Path(junit_file),

@@ -14,9 +14,10 @@ from typing import TextIO
 from ctsql.api import Connection, connect
 from ctsql.catalog.errors import misuse
 from ctsql.console.folder import sql_files
-from ctsql.testing.collecting import Case, Suite, collect
+from ctsql.planner.folder import Folder, read_folder
+from ctsql.planner.syntax import ast as st
 from ctsql.testing.reporting import junit, outcome_lines, summary
-from ctsql.testing.running import Outcome, run_case
+from ctsql.testing.running import Case, Outcome, run_case
 from ctsql.testing.warehouses import Warehouses
 
 WORKERS_MAX = 4  # more workers share one driver and gain little
@@ -24,23 +25,30 @@ TESTS_OF_WORKER = 10  # the least number of tests for each worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """The tests that are to be run; ``left_out`` is the number of the others."""
+class Suite:
+    """The tests to run, and the definitions of their folder."""
 
-    suite: Suite
-    left_out: int = 0
+    folder: Folder
+    cases: tuple[Case, ...]  # in order of text
+    left_out: int = 0  # the number of the other tests
 
 
-def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Selection:
-    """The tests with a text in their names, or all; INVALID_USAGE: no folder or no test."""
-    suite = collect(sql_files(folder, variables))
-    selection = suite if part is None else suite.select(part)
-    if not selection.cases:
-        count = len(suite.cases)
+def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Suite:
+    """The tests with a text in their names, in any case, or all.
+
+    Raises INVALID_USAGE: no folder or no test. And as :func:`~ctsql.planner.folder.read_folder`.
+    """
+    contents = read_folder(sql_files(folder, variables), also=(st.Test,))
+    cases = [
+        Case(o.statement, o.schema) for o in contents.others if isinstance(o.statement, st.Test)
+    ]
+    text = (part or "").casefold()
+    chosen = tuple(case for case in cases if text in case.test.name.casefold())
+    if not chosen:
         condition = f" that has {part} in its name" if part else ""
-        others = f"There are {count} others." if count else ""
+        others = f"There are {len(cases)} others." if cases else ""
         raise misuse(f"there is no test in {folder}{condition}", others)
-    return Selection(suite=selection, left_out=len(suite.cases) - len(selection.cases))
+    return Suite(folder=contents, cases=chosen, left_out=len(cases) - len(chosen))
 
 
 def workers_for(cases: int) -> int:
@@ -50,7 +58,7 @@ def workers_for(cases: int) -> int:
 
 def run_tests(
     connection: Connection,
-    selection: Selection,
+    suite: Suite,
     report: Callable[[Outcome], None],
     *,
     workers: int | None = None,
@@ -64,7 +72,7 @@ def run_tests(
     Raises:
         STATEMENT_CANCELLED
     """
-    cases, folder = selection.suite.cases, selection.suite.folder
+    cases, folder = suite.cases, suite.folder
     count = workers_for(len(cases)) if workers is None else min(workers, len(cases))
     outcomes = list[Outcome]()
     with (
@@ -111,7 +119,7 @@ def outcomes_of(cases: Sequence[Case], workers: Sequence[Warehouses]) -> Iterato
 
 def run_and_report(
     connection: Connection,
-    selection: Selection,
+    suite: Suite,
     out: TextIO,
     *,
     pause: Callable[[], None],
@@ -128,9 +136,9 @@ def run_and_report(
             out.write(f"{line}\n")
         out.flush()
 
-    outcomes = run_tests(connection, selection, report, workers=workers)
+    outcomes = run_tests(connection, suite, report, workers=workers)
     seconds = time.monotonic() - start
     if junit_file is not None:
         junit_file.write_text(junit(outcomes, seconds), encoding="utf-8")
-    out.write(f"{summary(outcomes, seconds, left_out=selection.left_out)}\n")
+    out.write(f"{summary(outcomes, seconds, left_out=suite.left_out)}\n")
     return all(o.passed for o in outcomes)

@@ -14,12 +14,12 @@ RED, GREEN, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
 def outcome_lines(outcome: Outcome, *, has_styles: bool = False) -> Iterator[str]:
     """A line for a test, and what failed below it."""
-    case = outcome.case
-    place = f"{case.span.source.name}:{case.span.line}"
+    test = outcome.case.test
+    place = f"{test.span.source.name}:{test.span.line}"
     word, style = ("ok  ", GREEN) if outcome.passed else ("FAIL", RED)
     if has_styles:
         word = f"{style}{word}{PLAIN}"
-    yield f"{word} {outcome.seconds:6.2f} s  {place}  {printable(case.name)}"
+    yield f"{word} {outcome.seconds:6.2f} s  {place}  {printable(test.name)}"
     for failure in outcome.failures:
         yield from (f"  {line}".rstrip() for line in failure_lines(failure, has_styles=has_styles))
 
@@ -57,14 +57,14 @@ def junit(outcomes: Sequence[Outcome], seconds: float) -> str:
         time=f"{seconds:.3f}",
     )
     for outcome in outcomes:
-        case = outcome.case
+        test = outcome.case.test
         element = ET.SubElement(
             suite,
             "testcase",
-            classname=printable(case.span.source.name),
-            name=printable(case.name),
-            file=printable(case.span.source.name),
-            line=str(case.span.line),
+            classname=printable(test.span.source.name),
+            name=printable(test.name),
+            file=printable(test.span.source.name),
+            line=str(test.span.line),
             time=f"{outcome.seconds:.3f}",
         )
         if not outcome.passed:

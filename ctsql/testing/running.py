@@ -30,9 +30,16 @@ from ctsql.runtime.statements.dml.dml import write_source
 from ctsql.runtime.statements.dml.transaction import OpenTransaction
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.warehouse.sources import StoredSources
-from ctsql.testing.collecting import Case
 from ctsql.testing.comparing import ColumnTypes, Difference, compare
 from ctsql.testing.warehouses import Warehouses, forget_tables
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A TEST statement, and the schema of its unqualified names."""
+
+    test: st.Test
+    schema: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +71,12 @@ def run_case(case: Case, folder: Folder, warehouses: Warehouses) -> Outcome:
     start = time.monotonic()
     failures: list[Mismatch] = []
     try:
-        if case.test is None:
-            assert case.problem is not None  # one of the two is set
-            raise case.problem
         plan = plan_test(case.test, case.schema, folder)
         failures = list(_run(plan, warehouses))
     except CtsqlError as problem:
         if problem.condition == "STATEMENT_CANCELLED" or is_lost(problem):
             raise
-        span = problem.span or (case.span if case.test is None else case.test.name_span)
+        span = problem.span or case.test.name_span
         failures.append(Mismatch(span=span, message="the test cannot be run", problem=problem))
     return Outcome(case=case, failures=tuple(failures), seconds=time.monotonic() - start)
 

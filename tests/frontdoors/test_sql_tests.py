@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection, connect
-from ctsql.catalog.spans import Source
-from ctsql.testing.collecting import collect
+from ctsql.catalog.errors import CtsqlError
 from ctsql.testing.command import choose, run_tests
 from ctsql.testing.reporting import failure_lines, junit, outcome_lines, summary
 from ctsql.testing.running import Outcome
@@ -92,7 +91,6 @@ FOLDER = {
         TEST 'fails: UNKNOWN_COLUMN' GIVEN types (i) VALUES (1) EXPECT types (j) VALUES (1);
         TEST 'fails: 12000' GIVEN types (i) AS (SELECT id FROM range(10001))
             EXPECT types (i) AS (SELECT if(id = 0, 12000, id) FROM range(10001));
-        TEST 'fails: Did you mean "VALUES"' GIVEN types (i) VALUSE (1) EXPECT NO ROWS IN types;
     """,
     "nested.sql": """
         CREATE TABLE nested (
@@ -188,18 +186,18 @@ def test_tests_pass_and_fail_as_they_must(folder: Path, connection: Connection) 
     chosen = choose(folder, None, {})
     outcomes = run_tests(connection, chosen, told.append, workers=2)
     assert told == outcomes
-    assert [o.case for o in outcomes] == list(chosen.suite.cases)
+    assert [o.case for o in outcomes] == list(chosen.cases)
     wrong = []
     for outcome in outcomes:
-        kind, _, what = outcome.case.name.partition(": ")
+        kind, _, what = outcome.case.test.name.partition(": ")
         said = "\n".join(outcome_lines(outcome))
         if outcome.passed != (kind == "ok") or (kind == "fails" and _found(what) not in said):
             wrong.append(said)
     assert wrong == []
     assert sum(o.passed for o in outcomes) == sum(t.count("TEST 'ok") for t in FOLDER.values())
     assert not Path(connection.warehouse).exists(), "no warehouse may be left"
-    failed = next(o for o in outcomes if o.case.name == "fails: -0.0")
-    place = f"{folder}/types.sql:{failed.case.span.line}"
+    failed = next(o for o in outcomes if o.case.test.name == "fails: -0.0")
+    place = f"{folder}/types.sql:{failed.case.test.span.line}"
     assert list(failure_lines(failed.failures[0])) == [
         f"{place}:65: types has other rows after step 1, at 2026-01-01T00:00:00.000Z",
         "       d",
@@ -221,11 +219,18 @@ def _found(what: str) -> str:
     return "- 1 | 'NULL'" if what.startswith("- (1") else what
 
 
-def test_a_test_that_cannot_be_read_fails_and_the_others_stay() -> None:
-    """Its place is that in the file; a definition that cannot be read is an error."""
-    text = "CREATE TABLE t (n INT);\nTEST 'a' GIVEN;\nTEST 'b' EXPECT NO ROWS IN t;\nTEST"
-    suite = collect([Source(text, "a.sql")])
-    named = [(c.name, c.span.line, c.problem is None) for c in suite.cases]
-    assert named == [("a", 2, False), ("b", 3, True), ("line 4", 4, False)]
-    assert [str(d.name) for d in suite.folder.definitions] == ["t"]
-    assert [c.name for c in suite.select("B").cases] == ["b"]
+def test_tests_are_chosen_by_their_names(tmp_path: Path) -> None:
+    """Text that cannot be read is an error at its place."""
+    file = tmp_path / "a.sql"
+    file.write_text(
+        "CREATE TABLE t (n INT); TEST 'a' EXPECT NO ROWS IN t; TEST 'bc' EXPECT t AS t;"
+    )
+    with pytest.raises(CtsqlError, match=r"a\.sql:1:") as unreadable:
+        choose(tmp_path, None, {})
+    assert unreadable.value.condition == "SYNTAX_ERROR"
+    file.write_text(file.read_text().replace("t AS t", "NO ROWS IN t"))
+    chosen = choose(tmp_path, "B", {})
+    assert ([c.test.name for c in chosen.cases], chosen.left_out) == (["bc"], 1)
+    assert [str(d.name) for d in chosen.folder.definitions] == ["t"]
+    with pytest.raises(CtsqlError, match="no test"):
+        choose(tmp_path, "d", {})
