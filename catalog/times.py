@@ -29,8 +29,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _ZONE_NAME = re.compile(r"\s*(UTC|GMT|Z)$", re.IGNORECASE)
-_SHORT_FRACTION = re.compile(r"\.(\d+)")
-_SHORT_OFFSET = re.compile(r"(?<=[\d.])\s*([+-])(\d{1,2})(?::?(\d{2}))?$")
 
 HOW_TO_WRITE = (
     "Write milliseconds since 1970 UTC (1700000000000) or a time of day in UTC or with its "
@@ -111,16 +109,7 @@ def parse_time(text: str | int, *, span: Span | None = None, option: str = "AS O
 def _from_text(text: str) -> Time | None:
     if _WHOLE_NUMBER.fullmatch(text):
         return int(text)
-    without_zone = _ZONE_NAME.sub("+00:00", text)
-    if ":" in without_zone:  # without a time of day, the last part of a date looks like an offset
-        without_zone = _SHORT_OFFSET.sub(
-            lambda m: f"{m[1]}{int(m[2]):02}:{m[3] or '00'}", without_zone, count=1
-        )
-    # datetime reads at most six digits of a fraction and drops none.
-    without_zone = _SHORT_FRACTION.sub(
-        lambda m: "." + m[1][:6].ljust(6, "0"), without_zone, count=1
-    )
     try:
-        return from_datetime(datetime.fromisoformat(without_zone))
+        return from_datetime(datetime.fromisoformat(_ZONE_NAME.sub("+00:00", text)))
     except (ValueError, OverflowError):
         return None
