@@ -19,9 +19,8 @@ TESTS_OF_SHORT = 10
 @click.command()
 @options.common()
 @options.as_json("One JSON object a line.")
-@options.format_name
 @options.output
-def status(as_json: bool, format_name: str, **given: Any) -> None:
+def status(as_json: bool, **given: Any) -> None:
     """List every task and view with its state and its lag."""
 
     def show(runner: Runner) -> None:
@@ -29,7 +28,7 @@ def status(as_json: bool, format_name: str, **given: Any) -> None:
         runner.settings.progress.pause()
         write_result(result, runner.settings.format, runner.settings.out)
 
-    shown_as = Format.JSONL if as_json else Format(format_name)
+    shown_as = Format.JSONL if as_json else Format.TABLE
     perform(guarded(show), read_only=True, is_short=True, format=shown_as, **given)
 
 
