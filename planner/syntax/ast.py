@@ -659,7 +659,7 @@ class Show(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe(OnObject):
-    """DESCRIBE | DESC [kind] [EXTENDED] name."""
+    """DESCRIBE | DESC [EXTENDED] [kind] name."""
 
     kind: ObjectKind | None = None
     extended: bool = False
@@ -701,7 +701,7 @@ class SetSetting(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowSetting(Statement):
-    """SHOW name, SET name (Spark's way to ask), SHOW ALL (name is None)."""
+    """SHOW name, SHOW ALL (name is None)."""
 
     name: str | None
     name_span: Span | None = None

@@ -109,14 +109,14 @@ def read_drop_subscription(cursor: TokenCursor) -> DropSubscription:
 
 _SHOWN = (
     "TABLES", "VIEWS", "MATERIALIZED VIEWS", "CONTINUAL TASKS", "TASK OUTPUTS", "SCHEMAS",
-    "DATABASES", "OBJECTS", "FUNCTIONS", "DROPPED", "CREATE", "COLUMNS", "SUBSCRIPTIONS",
+    "OBJECTS", "FUNCTIONS", "DROPPED", "CREATE", "COLUMNS", "SUBSCRIPTIONS",
     "CONSTRAINTS", "PENDING", "RETENTION",
 )  # fmt: skip
 _MEANT = {
     **dict.fromkeys(("TASK", "TASKS", "CONTINUAL_TASKS", "FLOWS"), "CONTINUAL TASKS"),
     **dict.fromkeys(("MATERIALIZED_VIEWS", "MVIEWS", "MVS"), "MATERIALIZED VIEWS"),
     **dict.fromkeys(("OUTPUT", "OUTPUTS", "TASK_OUTPUTS"), "TASK OUTPUTS"),
-    **dict.fromkeys(("SCHEMA", "DATABASE"), "SCHEMAS"),
+    **dict.fromkeys(("SCHEMA", "DATABASE", "DATABASES"), "SCHEMAS"),
     **{f: f"{f}S" for f in ("TABLE", "VIEW", "OBJECT", "FUNCTION", "SUBSCRIPTION", "CONSTRAINT")},
 }
 """Words that people type after SHOW, by the words that SHOW takes."""
@@ -197,7 +197,7 @@ def _comment(cursor: TokenCursor) -> st.Statement:
 def _show(cursor: TokenCursor) -> st.Statement:
     span = cursor.span
     if words := cursor.one_of(*_SHOWN):
-        return _show_what(cursor, "schemas" if words == "DATABASES" else words.lower())
+        return _show_what(cursor, words.lower())
     if cursor.upper() in _MEANT:
         cursor.fail("what to show", hint=f"Type: SHOW {_MEANT[cursor.upper()]}")
     if cursor.at("ALL") and len(cursor.rest) == 1:
@@ -255,11 +255,7 @@ def _show_what(cursor: TokenCursor, what: str) -> st.Show:
 
 
 def _like(cursor: TokenCursor) -> str | None:
-    if cursor.accept("LIKE"):
-        return cursor.string("a pattern in quotes").text
-    if cursor.current is not None and cursor.current.kind is Kind.STRING:
-        return cursor.take().text
-    return None
+    return cursor.string("a pattern in quotes").text if cursor.accept("LIKE") else None
 
 
 def _describe(cursor: TokenCursor) -> st.Statement:
@@ -274,7 +270,7 @@ def _describe(cursor: TokenCursor) -> st.Statement:
 def _accept_extended(cursor: TokenCursor) -> bool:
     if len(cursor.rest) < 2 or cursor.upper(1) == ".":
         return False
-    return cursor.accept("EXTENDED") or cursor.accept("FORMATTED")
+    return cursor.accept("EXTENDED")
 
 
 def _refresh(cursor: TokenCursor) -> st.Statement:
@@ -335,8 +331,6 @@ def _setting(tokens: Tokens) -> tuple[str, Span]:
 
 def _set(cursor: TokenCursor) -> st.Statement:
     span = cursor.span
-    if cursor.current is None:
-        return st.ShowSetting(span=span, name=None)
     if cursor.at("TIME", "ZONE") and len(cursor.rest) > 2:
         cut, value = 2, cursor.rest[2:]
         if value[0].upper in ("=", "TO"):
@@ -348,11 +342,10 @@ def _set(cursor: TokenCursor) -> st.Statement:
     if cut == 0:
         cursor.fail("a setting")
     name, name_span = _setting(cursor.rest[:cut])
-    if cut == len(cursor.rest):
-        return st.ShowSetting(span=span, name=name, name_span=name_span)
     if not value:
+        has_sign = cut < len(cursor.rest)
         cursor.position = len(cursor.tokens)
-        cursor.fail("a value")
+        cursor.fail("a value" if has_sign else '"=" and a value', hint=f"Type: SHOW {name}")
     value_span = span_of(value)
     is_string = len(value) == 1 and value[0].kind is Kind.STRING
     text = value[0].text if is_string else value_span.text
@@ -363,15 +356,17 @@ def _set(cursor: TokenCursor) -> st.Statement:
 
 def _reset(cursor: TokenCursor) -> st.Statement:
     span = cursor.span
-    if cursor.current is None or (cursor.at("ALL") and len(cursor.rest) == 1):
+    if cursor.at("ALL") and len(cursor.rest) == 1:
         return st.ResetSetting(span=span, name=None)
+    if cursor.current is None:
+        cursor.fail("a setting or ALL")
     name, name_span = _setting(cursor.rest)
     return st.ResetSetting(span=span, name=name, name_span=name_span)
 
 
 def _use(cursor: TokenCursor) -> st.Statement:
-    if len(cursor.rest) > 1 and cursor.upper() in ("SCHEMA", "DATABASE", "NAMESPACE"):
-        cursor.take()
+    if len(cursor.rest) > 1:
+        cursor.accept("SCHEMA")
     name = cursor.name("a schema")
     if cursor.at("."):
         span = span_of(cursor.tokens[1:])

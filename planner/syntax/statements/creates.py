@@ -19,8 +19,8 @@ from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, cut_at_commas, span_of
 
 _KNOWN = (
-    "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "OR", "TEMPORARY",
-    "EXTERNAL", "FLOW",
+    "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "OR", "TEMPORARY", "EXTERNAL",
+    "FLOW",
 )  # fmt: skip
 _EXPECTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
 _DEFAULTS = "delta.feature.allowColumnDefaults"
@@ -58,9 +58,8 @@ def read_create(tokens: Tokens) -> st.Statement:
     if word in ("MATERIALIZED", "CONTINUAL"):
         cursor.take()
         cursor.expect("VIEW" if word == "MATERIALIZED" else "TASK")
-    if or_replace or word not in ("SCHEMA", "DATABASE", "NAMESPACE"):
+    if or_replace or not cursor.accept("SCHEMA"):
         cursor.fail(_EXPECTED, words=_KNOWN)
-    cursor.take()
     return _schema(cursor)
 
 

@@ -36,6 +36,8 @@ REFUSED: dict[str, tuple[str, str]] = {
             "Leave the word out; from Python: con.register('name', rows), for one connection.",
         ),
     ),
+    "CREATE DATABASE": ("", "Type: CREATE SCHEMA"),
+    "DROP DATABASE": ("", "Type: DROP SCHEMA"),
     "CREATE EXTERNAL": ("", "Type: CREATE TABLE t LOCATION 'uri' to attach a table."),
     "CREATE FUNCTION": (
         "",

@@ -20,7 +20,6 @@ _KINDS: dict[tuple[str, ...], ObjectKind] = {
     ("CONTINUAL", "TASK"): ObjectKind.CONTINUAL_TASK,
     ("TASK", "OUTPUT"): ObjectKind.TASK_OUTPUT,
     ("SCHEMA",): ObjectKind.SCHEMA,
-    ("DATABASE",): ObjectKind.SCHEMA,
 }
 
 
