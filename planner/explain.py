@@ -94,8 +94,7 @@ def line(node: lp.Node) -> str:
         case lp.ViewWrite():
             columns = shown_columns(node.columns)
             at = "T" if node.refresh is None else f"the times of {refresh_text(node.refresh)}"
-            checks = f"; an error if NULL: {', '.join(node.not_null)}" if node.not_null else ""
-            return f"ViewWrite {node.name} ({columns}): commit rows that differ at {at}{checks}"
+            return f"ViewWrite {node.name} ({columns}): commit rows that differ at {at}"
         case _:
             assert_never(node)
 

@@ -302,9 +302,9 @@ POLICY_AUTO = "auto"
 class ViewWrite:
     """Commit desired - stored at T; with ``refresh``, at the times of that schedule only.
 
-    A NULL in a column of ``not_null``, or a row that breaks a FAIL constraint, makes the whole
-    contents an error; ``desired`` excludes rows that other constraints leave out. ``policy`` is
-    ``auto``, ``incremental``, ``strict`` or ``full``.
+    A row that breaks a FAIL constraint makes the whole contents an error; ``desired`` excludes rows
+    that other constraints leave out. ``policy`` is ``auto``, ``incremental``, ``strict`` or
+    ``full``.
     """
 
     object_id: str
@@ -313,7 +313,6 @@ class ViewWrite:
     desired: Query
     stored: "Node"
     refresh: tuple[RefreshPart, ...] | None = None
-    not_null: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     policy: str = POLICY_AUTO
 

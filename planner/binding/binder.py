@@ -340,8 +340,6 @@ class Binder:
             checks.check_storable(
                 columns, statement.query.span, "" if statement.columns else creates
             )
-        not_null = checks.not_null_columns(statement, columns)
-        columns = tuple(replace(c, nullable=False) if c.name in not_null else c for c in columns)
         constraints = tuple(
             bind_constraint(constraint, replace(own, columns=columns), self.analyst)
             for constraint in statement.constraints
@@ -362,7 +360,6 @@ class Binder:
             desired=query,
             stored=lp.NormalReference(object_id=own.id, name=own.name, columns=names),
             refresh=refresh_parts(statement),
-            not_null=not_null,
             constraints=constraints,
             policy=refresh_policy(statement),
         )

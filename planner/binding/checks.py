@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from ctsql.catalog import schemas
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import CtsqlError, error, invalid, not_supported
@@ -14,8 +13,7 @@ from ctsql.catalog.reserved_columns import OF_SPARK, PREFIX
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner.nodes import Node, Query, descend
-from ctsql.planner.syntax.ast import ColumnDef, CreateMaterializedView, FunctionRef, SqlText
-from ctsql.planner.syntax.statements.options import NOT_NULL
+from ctsql.planner.syntax.ast import ColumnDef, FunctionRef, SqlText
 from ctsql.planner.syntax.tokens.replaceable_calls import SCHEMA_CALLS
 from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
 
@@ -197,22 +195,6 @@ def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
         names = ", ".join(str(o.name) for o in outputs_of(catalog, item))
         hint = f"Read what it writes: {names}."
         raise item.wrong_kind("relation", hint, span, actual="continual task with outputs")
-
-
-def not_null_columns(
-    statement: CreateMaterializedView, columns: Sequence[Column]
-) -> tuple[str, ...]:
-    """The asserted columns, by the view's names; raises UNKNOWN_COLUMN, DUPLICATE_COLUMN."""
-    names: list[str] = []
-    for option in statement.options:
-        if option.name != NOT_NULL:
-            continue
-        text = str(option.value)
-        name = schemas.get(columns, text, span=option.value_span, heading="Columns here:").name
-        if name in names:
-            raise error("DUPLICATE_COLUMN", span=option.value_span, column=text)
-        names.append(name)
-    return tuple(names)
 
 
 _AS_COLUMN = "Compute it when the row is inserted into the input, as a column."

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import COLUMN_
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering.constraints import fail_broken
@@ -31,7 +30,7 @@ def lower_view(node: ViewWrite, context: Context) -> DataFrame:
                 detail="The types of what it reads have changed since the view was created.",
                 hint="Give it the new type: CREATE OR REPLACE MATERIALIZED VIEW",
             )
-    return check_contents(cast_to_stored(rows, node), node)
+    return fail_broken(cast_to_stored(rows, node), node.failing)
 
 
 def check_count(count: int, rows: DataFrame, query: Query) -> None:
@@ -58,22 +57,3 @@ def _store(value: SparkColumn, column: Column) -> SparkColumn:
     """A value of the query; one of a CHAR has its length already."""
     metadata = metadata_of(column.type)
     return value.cast(plain_type(column.type)).alias(column.name, metadata=metadata)
-
-
-def check_contents(rows: DataFrame, node: ViewWrite) -> DataFrame:
-    """Rows of the view whose evaluation fails for a row that the view's assertions exclude."""
-    return fail_broken(_check_not_null(rows, node), node.failing)
-
-
-def _check_not_null(rows: DataFrame, node: ViewWrite) -> DataFrame:
-    if not node.not_null:
-        return rows
-    columns = []
-    for column in node.columns:
-        value = F.col(backtick(column.name))
-        if column.name in node.not_null:
-            message = F.lit(f'column "{column.name}" of materialized view "{node.name}" is NULL')
-            failure = F.raise_error(message).cast(plain_type(column.type))
-            value = F.when(value.isNull(), failure).otherwise(value)
-        columns.append(value.alias(column.name, metadata=metadata_of(column.type)))
-    return rows.select(*columns)

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.reserved_columns import BROKEN, DIFF
 from ctsql.planner.bodies.reads import reads_of
-from ctsql.planner.lowering.constraints import with_refused
+from ctsql.planner.lowering.constraints import fail_broken, with_refused
 from ctsql.planner.lowering.context import Context
-from ctsql.planner.lowering.view import cast_to_stored, check_contents, lower_view
+from ctsql.planner.lowering.view import cast_to_stored, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.shapes import Shapes
 from ctsql.runtime.delta.diff_writer import StagingOutcome, stage_signed
@@ -31,7 +31,7 @@ def stored_form(view: ViewWrite, desired: RowSet) -> RowSet:
     """Rows in the types of the view's table, with its checks; not computed yet."""
     return derive(
         [desired],
-        lambda rows: check_contents(cast_to_stored(rows[0], view), view),
+        lambda rows: fail_broken(cast_to_stored(rows[0], view), view.failing),
         stored_key(view),
     )
 
@@ -55,7 +55,7 @@ def signed_form(view: ViewWrite, signed_rows: RowSet) -> RowSet:
 def stage_signed_rows(context: RefreshContext, rows: RowSet, strategy: Strategy) -> WayOutcome:
     """Stage the signed change of the view in its :func:`signed_form`, found by a strategy."""
     view = context.view
-    not_null = (*view.not_null, *((BROKEN,) if view.failing else ()))
+    not_null = (BROKEN,) if view.failing else ()
     outcome = stage_signed(context.staging, rows, context.stored_rows, context.columns, not_null)
     match outcome:
         case StagingOutcome.ROWS_DIFFER:
@@ -68,11 +68,10 @@ def stage_signed_rows(context: RefreshContext, rows: RowSet, strategy: Strategy)
 
 
 def stored_key(view: ViewWrite) -> Hashable:
-    """The part of a view that decides how rows are stored, and its name if it can refuse rows."""
+    """The part of a view that decides how rows are stored."""
     columns = tuple((c.name, c.type) for c in view.columns)
     rules = tuple((c.name, c.rule) for c in view.failing)
-    name = str(view.name) if view.not_null else None
-    return name, columns, tuple(sorted(view.not_null)), rules
+    return columns, rules
 
 
 def view_of_few(

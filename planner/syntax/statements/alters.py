@@ -37,7 +37,7 @@ _ALTERS = {
 }
 """For each kind with more than RENAME TO, the reader of the text after ALTER and the name."""
 _REPLACEABLE = (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
-VIEW_OPTIONS = ("REFRESH", opts.POLICY, opts.NOT_NULL, *opts.STORAGE_OPTIONS)
+VIEW_OPTIONS = ("REFRESH", opts.POLICY, *opts.STORAGE_OPTIONS)
 
 
 def read_alter(cursor: TokenCursor) -> st.Statement:

@@ -10,8 +10,9 @@ from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, parse_every
 from ctsql.catalog.spans import Span
 from ctsql.catalog.times import HOW_TO_WRITE, Time, parse_time
 from ctsql.planner.syntax.ast import Option
+from ctsql.planner.syntax.statements.refusals import ASSERT, refusal
 from ctsql.planner.syntax.tokens.file_refs import check_location
-from ctsql.planner.syntax.tokens.token_reader import TokenCursor, column_names, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 
 POLICY = "REFRESH POLICY"
@@ -29,14 +30,12 @@ TASK_OPTIONS = (
 INTERVAL_MS_MIN = 1_000
 FIXPOINT = "fixpoint"
 ITERATIONS_MAX = 1_000  # the most ITERATIONS there may be, and where FIXPOINT gives up
-NOT_NULL = "ASSERT NOT NULL"
 VIEW_OPTIONS = (
     "REFRESH ON COMMIT",
     "REFRESH EVERY",
     "REFRESH AT",
     "REFRESH AT CREATION",
     POLICY,
-    NOT_NULL,
     *STORAGE_OPTIONS,
 )
 
@@ -70,9 +69,8 @@ def _read_options(clauses: Iterable[Tokens], known: Sequence[str]) -> tuple[Opti
     result: list[Option] = []
     for group in _all_groups(clauses):
         name = _words(group)
-        if _begins(name, NOT_NULL) and NOT_NULL in known:
-            result += _not_null(group)
-            continue
+        if _begins(name, ASSERT) and POLICY in known:
+            raise refusal(span_of(group), ASSERT)
         if _begins(name, POLICY) and POLICY in known:
             option = _task_option(group, POLICY)
         elif _begins(name, "REFRESH") and POLICY in known:
@@ -89,16 +87,6 @@ def _read_options(clauses: Iterable[Tokens], known: Sequence[str]) -> tuple[Opti
             raise bad_option(span_of(group), option.name, detail, value="two values")
         result.append(option)
     return tuple(result)
-
-
-def _not_null(group: Tokens) -> list[Option]:
-    cursor = TokenCursor(group, of="option")
-    cursor.expect("ASSERT", "NOT", "NULL")
-    cursor.accept("=")
-    names = column_names(cursor)
-    cursor.end()
-    span = span_of(group)
-    return [Option(name=NOT_NULL, value=n.text, span=span, value_span=n.span) for n in names]
 
 
 def _all_groups(clauses: Iterable[Tokens]) -> list[Tokens]:

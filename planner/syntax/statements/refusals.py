@@ -5,6 +5,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, name_chain, span_of, upper_at
 
 _NO_USERS = "ctsql has no users."
+ASSERT = "ASSERT NOT NULL"
 _LAYOUT = "ctsql manages the files of its tables."
 REFUSED: dict[str, tuple[str, str]] = {
     "TRUNCATE": ("", "Type: DELETE FROM {name}"),
@@ -93,6 +94,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         "QUARANTINE) ON INPUT {name} AS (INSERT INTO x SELECT ... FROM {name})",
     ),
     "PRIMARY KEY": ("", "Type UNIQUE and NOT NULL, in the list of a task or view."),
+    ASSERT: ("", "Type: CREATE MATERIALIZED VIEW x (NOT NULL (a)) AS ..."),
     "SCHEDULE": ("", "Type: WITH (REFRESH EVERY '1 hour')"),
     "PARTITIONED BY": (_LAYOUT, "Leave the clause out."),
     "CLUSTER BY": (_LAYOUT, "Leave the clause out."),

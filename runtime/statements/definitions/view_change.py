@@ -20,7 +20,7 @@ from ctsql.planner.binding.binder import refresh_parts
 from ctsql.planner.binding.constraints import QUARANTINE_REASON, quarantine_query
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.constraints import constraint_text
-from ctsql.planner.syntax.statements.options import NOT_NULL, STORAGE_OPTIONS
+from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
 from ctsql.runtime.log.table_metadata import is_on
 from ctsql.runtime.statements.objects.name_resolution import Namespace, check_free
 from ctsql.runtime.warehouse.replaced_views import table_schema
@@ -132,12 +132,11 @@ def quarantine_text(
     if query is None:
         return None
     column_list = ", ".join(map(quote, [*columns, *QUARANTINE_REASON]))
-    options = [o for o in view.options if o.name not in (NOT_NULL, *STORAGE_OPTIONS)]
+    options = [o for o in view.options if o.name not in STORAGE_OPTIONS]
     parts = [f"CREATE MATERIALIZED VIEW {name} ({column_list})", *_with(options), "AS", query]
     return " ".join(parts)
 
 
 def _with(options: Sequence[st.Option]) -> list[str]:
-    # Several columns of one ASSERT NOT NULL are options with the same text.
-    texts = dict.fromkeys(option.span.text for option in options)
+    texts = [option.span.text for option in options]
     return [f"WITH ({', '.join(texts)})"] if texts else []

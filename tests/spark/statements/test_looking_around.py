@@ -31,16 +31,6 @@ def test_what_belongs_to_another_is_told(con: Connection) -> None:
     assert "ALTER CONTINUAL TASK x DROP CONSTRAINT" in (refused.value.hint or "")
 
 
-def test_asserted_columns_are_shown(con: Connection) -> None:
-    """By DESCRIBE and EXPLAIN."""
-    con.execute("CREATE TABLE people (id INT, name TEXT)")
-    view = "CREATE MATERIALIZED VIEW named WITH (ASSERT NOT NULL name) AS SELECT * FROM people"
-    con.execute(view)
-    assert con.execute("DESCRIBE named").fetchall()[1][:3] == ("name", "string", "NOT NULL")
-    plan = con.execute("EXPLAIN MATERIALIZED VIEW named").fetchall()[0][0]
-    assert plan.endswith("an error if NULL: name")
-
-
 def test_functions_and_near_names(con: Connection) -> None:
     """What Spark says of a function; a name that is nearly one."""
     ((name, usage),) = con.execute("SHOW FUNCTIONS LIKE 'date_trunc'").fetchall()
