@@ -12,7 +12,7 @@ import click
 from ctsql import __version__
 from ctsql.cli import options
 from ctsql.cli.commands import apply, doctor, dump, plan, status, test, warm_up
-from ctsql.cli.performing import perform, prepare_streams
+from ctsql.cli.performing import perform, prepare_output
 from ctsql.cli.run import run
 from ctsql.cli.serve import serve
 from ctsql.cli.statements import read_sources, run_sources
@@ -48,7 +48,7 @@ class Program(click.Group):
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command."""
-        prepare_streams()
+        prepare_output()
         try:
             return super().invoke(context)
         except click.UsageError as problem:

@@ -126,17 +126,12 @@ class _ClosedStream(io.TextIOBase):
         raise OSError(errno.EBADF, "it is closed")
 
 
-def prepare_streams() -> None:
-    """Prepare the standard streams for rows.
+def prepare_output() -> None:
+    """Prepare standard output for rows; writing them fails if the caller has closed it.
 
-    Streams that the caller has closed are replaced: nothing is read, messages are lost, and writing
-    rows fails. Rows are UTF-8 in any locale. A terminal keeps its own encoding; characters that it
-    lacks are escaped.
+    Rows are UTF-8 in any locale. A terminal keeps its own encoding; characters that it lacks are
+    escaped.
     """
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  for good
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  for good
     if sys.stdout is None:
         sys.stdout = _ClosedStream()
     out = sys.stdout
