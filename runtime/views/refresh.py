@@ -23,7 +23,6 @@ from ctsql.runtime.views.outcomes import Due, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
-    GRACE_MS,
     REASONS_THAT_FILL_EXPIRIES,
     Costs,
     Policy,
@@ -32,6 +31,7 @@ from ctsql.runtime.views.refresh_policy import (
     looked_ahead,
     recompute_why,
     size_of,
+    stopped_after,
 )
 from ctsql.runtime.views.side_table import DAMAGED, EXPIRIES, STATE, Pointer, SideTable
 from ctsql.runtime.views.strategies import follow
@@ -243,7 +243,7 @@ class ViewRefresh:
         if self._expected_ms is None or (state_plan is not None and self.state.is_to_fill):
             return follow_changes(self.context, query, state_plan, moves, span)
         session = self.warehouse.gateway.session
-        with time_limit(session, took_ms, self._expected_ms + GRACE_MS) as limit:
+        with time_limit(session, took_ms, stopped_after(self._expected_ms)) as limit:
             context = replace(self.context, limit=limit)
             return follow_changes(context, query, state_plan, moves, span)
 

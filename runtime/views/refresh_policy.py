@@ -4,10 +4,9 @@ docs/views.md lists the ways; each leaves the same rows.
 
 The inputs are row counts from the tables' logs, and what this view's refreshes have shown
 (:class:`Costs`; each commit stores them for the next refresh). A refresh that takes longer than a
-recomputation is stopped (:mod:`ctsql.runtime.views.time_limit`), and the view is recomputed. One
-slow refresh may be caused by the process's start, so changes of at least half its size are
-recomputed after the second, over few rows after the first. Smaller ones are followed as before.
-After some recomputations such a change is followed again: tables grow.
+recomputation is stopped (:mod:`ctsql.runtime.views.time_limit`), and the view is recomputed. After
+such a refresh changes of at least half its size are recomputed; smaller ones are followed as
+before. After some recomputations such a change is followed again: tables grow.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,15 +23,17 @@ CHANGED_PART_MAX = 0.5
 WORTH_MS = 2_000  # over small tables, following is tried if recomputing took this long
 READING_MS = 200
 """Assumed cost of planning one table's change at one place of a query, until it is measured."""
-GRACE_MS = 300
-"""A refresh is stopped so much after the time of a recomputation: what is left may be short."""
+STOPPED_AT, GRACE_MS = 0.9, 300
+"""A refresh is stopped after this part of a recomputation's time, and so many milliseconds.
+
+Both together should take at most twice as long as the recomputation.
+"""
 COLD_TIMES = 4
 """A view's first refresh in a process takes about so many times as long, by either way."""
 SLOWER_MAX = 1.2
 """A refresh was slow if it took more than so many times as long as recomputing."""
 FEW_ROWS_MAX = 500_000
 """With fewer rows in the view's tables, Spark's planning is most of the first computation."""
-SLOW_MAX = 2  # so many slow refreshes are known; over few rows the last one is enough
 UNKNOWN_ROWS = 2**62  # the size of a change whose rows are not counted
 UNTRIED_MAX = 20  # after so many recomputations following is tried again
 
@@ -121,7 +122,7 @@ class Costs:
     full_ms: int | None = None  # what recomputing takes; None if it was not used yet
     fulls: int = 0  # recomputations, counted up to 2
     is_followed: bool = False  # an incremental refresh was not slow
-    slow_changes: tuple[int, ...] = ()  # the changed rows of the last slow refreshes
+    slow_change: int | None = None  # the changed rows of the last slow refresh; None for none
     untried: int = 0  # recomputations since following such a change was tried
 
     def expected_full_ms(self, sizes: Sizes, *, is_cold: bool = False) -> int | None:
@@ -146,7 +147,7 @@ class Costs:
             full_ms=metadata.get("full_ms"),
             fulls=int(metadata.get("fulls", 0)),
             is_followed=bool(metadata.get("is_followed", False)),
-            slow_changes=tuple(map(int, metadata.get("slow_changes", ()))),
+            slow_change=metadata.get("slow_change"),
             untried=int(metadata.get("untried", 0)),
         )
 
@@ -156,7 +157,7 @@ class Costs:
 
     def anew(self) -> "Costs":
         """Reset the costs of incremental refreshes, as from now on they have expiry tables."""
-        return replace(self, is_followed=False, slow_changes=(), untried=0)
+        return replace(self, is_followed=False, slow_change=None, untried=0)
 
     def after(
         self,
@@ -185,31 +186,39 @@ class Costs:
                     untried=self.untried + 1,
                     fulls=min(self.fulls + 1, 2),
                 )
-                return costs._followed(tried_ms + ms, ms, changed) if tried_ms else costs
+                # The first expectation is a guess, so the refresh may have been stopped too early.
+                is_slow = tried_ms > 0 and (self.fulls > 1 or tried_ms >= ms)
+                return costs._slow(changed) if is_slow else costs
             case _:
-                return self._followed(ms, expected_ms, changed)
+                most_ms = max(expected_ms or 0, self.full_ms or 0)
+                if expected_ms is not None and ms > SLOWER_MAX * most_ms:
+                    return self._slow(changed)
+                if self.slow_change is not None and not self._is_alike(changed):
+                    return replace(self, is_followed=True)
+                return replace(self, is_followed=True, slow_change=None, untried=0)
 
-    def _followed(self, ms: int, full_ms: int | None, changed: int) -> "Costs":
-        if full_ms is not None and ms > SLOWER_MAX * full_ms:
-            slow_changes = (*self.slow_changes, changed)[-SLOW_MAX:]
-            return replace(self, slow_changes=slow_changes, untried=0)
-        if self.slow_changes and not self._are_alike(changed):
-            return replace(self, is_followed=True)
-        return replace(self, is_followed=True, slow_changes=(), untried=0)
+    def _slow(self, changed: int) -> "Costs":
+        return replace(self, slow_change=changed, untried=0)
 
     def is_slow(self, sizes: Sizes) -> bool:
         """Whether an incremental refresh after a change of this size is likely to be slow."""
-        if len(self.slow_changes) < (1 if sizes.are_few else SLOW_MAX):
-            return False
-        return self._are_alike(sizes.changed)
+        return self._is_alike(sizes.changed)
 
-    def _are_alike(self, changed: int) -> bool:
-        """Whether a change counts as of the size of the slow ones: at least half of it.
+    def _is_alike(self, changed: int) -> bool:
+        """Whether a change counts as of the size of the slow one: at least half of it.
 
         Without changed rows only time has passed: that is another size.
         """
-        largest = max(self.slow_changes, default=0)
-        return 2 * changed >= largest > 0 or changed == largest == 0
+        slow = self.slow_change
+        return slow is not None and (2 * changed >= slow > 0 or changed == slow == 0)
+
+
+def stopped_after(expected_ms: int) -> int:
+    """The milliseconds after which an incremental refresh is stopped.
+
+    ``expected_ms``: what recomputing should take.
+    """
+    return int(STOPPED_AT * expected_ms) + GRACE_MS
 
 
 def size_of(rows: int | None) -> int:

@@ -19,6 +19,7 @@ from ctsql.runtime.views.refresh_policy import (
     Sizes,
     Strategy,
     recompute_why,
+    stopped_after,
 )
 
 BIG = 10 * RECOMPUTED_ROWS_MAX
@@ -57,20 +58,17 @@ MANY = Sizes((BIG,), (1,), readings=50)
         (SMALL, Costs(full_ms=WORTH_MS - 1), "SMALL_TABLES"),
         (SMALL, Costs(full_ms=WORTH_MS), None),  # tried once, to know
         (SMALL, Costs(full_ms=1000, is_followed=True), None),
-        (SMALL, Costs(full_ms=1000, is_followed=True, slow_changes=(1,)), "SLOWER_BEFORE"),
-        (LARGE, Costs(full_ms=1000, slow_changes=(1,)), "SLOWER_BEFORE"),
-        (LARGE, Costs(full_ms=1000, slow_changes=(2,)), "SLOWER_BEFORE"),  # half of it
-        (LARGE, Costs(full_ms=1000, slow_changes=(3,)), None),  # a smaller change
-        (HUGE, Costs(full_ms=1000, slow_changes=(1,)), None),  # its plans were made
-        (HUGE, Costs(full_ms=1000, slow_changes=(1, 1)), "SLOWER_BEFORE"),
-        (HUGE, Costs(full_ms=1000, slow_changes=(1, 4)), None),
-        (HUGE, Costs(full_ms=1000, slow_changes=(0, 0)), None),  # when only time passed
-        (PASSED, Costs(full_ms=1000, slow_changes=(0, 0)), "SLOWER_BEFORE"),
-        (PASSED, Costs(full_ms=1000, slow_changes=(0, 1)), None),
-        (HUGE, Costs(full_ms=1000, slow_changes=(UNKNOWN_ROWS, UNKNOWN_ROWS)), None),
-        (UNCOUNTED, Costs(full_ms=1000, slow_changes=(0, UNKNOWN_ROWS)), "SLOWER_BEFORE"),
-        (LARGE, Costs(full_ms=1000, slow_changes=(1,), untried=UNTRIED_MAX), None),
-        (LARGE, Costs(slow_changes=(1,)), None),
+        (SMALL, Costs(full_ms=1000, is_followed=True, slow_change=1), "SLOWER_BEFORE"),
+        (LARGE, Costs(full_ms=1000, slow_change=1), "SLOWER_BEFORE"),
+        (LARGE, Costs(full_ms=1000, slow_change=2), "SLOWER_BEFORE"),  # half of it
+        (LARGE, Costs(full_ms=1000, slow_change=3), None),  # a smaller change
+        (LARGE, Costs(full_ms=1000, slow_change=0), None),  # when only time passed
+        (PASSED, Costs(full_ms=1000, slow_change=0), "SLOWER_BEFORE"),
+        (PASSED, Costs(full_ms=1000, slow_change=1), None),
+        (LARGE, Costs(full_ms=1000, slow_change=UNKNOWN_ROWS), None),
+        (UNCOUNTED, Costs(full_ms=1000, slow_change=UNKNOWN_ROWS), "SLOWER_BEFORE"),
+        (LARGE, Costs(full_ms=1000, slow_change=1, untried=UNTRIED_MAX), None),
+        (LARGE, Costs(slow_change=1), None),
         (Sizes((BIG,), (BIG,)), Costs(full_ms=1000, is_followed=True), "LARGE_CHANGE"),
         (MANY, Costs(), None),
         (MANY, Costs(full_ms=50 * READING_MS), None),
@@ -91,7 +89,7 @@ def test_what_was_measured_goes_before_what_is_estimated(
 def refreshed(costs: Costs, sizes: Sizes, follow_ms: int, full_ms: int) -> tuple[Costs, int]:
     """The costs after a refresh under ``auto``, and what it took."""
     changed, expected_ms = sizes.changed, costs.expected_full_ms(sizes) or 0
-    budget_ms = expected_ms + GRACE_MS
+    budget_ms = stopped_after(expected_ms)
     if recompute_why(Policy.AUTO, sizes, costs) is not None:
         return costs.after(Strategy.RECOMPUTE, full_ms, changed=changed), full_ms
     if follow_ms <= budget_ms:
@@ -112,7 +110,7 @@ def refreshed(costs: Costs, sizes: Sizes, follow_ms: int, full_ms: int) -> tuple
 def test_no_refresh_costs_much_more_than_the_cheaper_way(
     sizes: Sizes, slower: int, follow_ms: int, full_ms: int, slower_first: int
 ) -> None:
-    """Three times as much at first; from the third on as much, and what goes unnoticed.
+    """Both ways at first; from the third on as much, and what goes unnoticed.
 
     When the view is made its query is new to Spark, so recomputing takes longer than later; over
     few rows most of that time.
@@ -122,9 +120,9 @@ def test_no_refresh_costs_much_more_than_the_cheaper_way(
     for _ in range(UNTRIED_MAX):
         costs, ms = refreshed(costs, sizes, follow_ms, full_ms)
         spent.append(ms)
-    assert max(spent) <= 3 * cheaper + GRACE_MS
+    assert max(spent) <= 3.3 * cheaper + GRACE_MS
     if slower_first == 2:
-        assert max(spent) <= 2 * cheaper + GRACE_MS
+        assert max(spent) <= 2.2 * cheaper + GRACE_MS
         assert all(ms <= SLOWER_MAX * cheaper + GRACE_MS for ms in spent[2:])
 
 
@@ -137,7 +135,7 @@ def test_no_refresh_costs_much_more_than_the_cheaper_way(
 def test_large_changes_do_not_stop_small_ones_from_being_followed(
     rows: int, of_small: int, of_large: int, are_large: list[bool]
 ) -> None:
-    """Following small changes is cheaper, and large ones not: after two of these each is right."""
+    """Following small changes is cheaper, and large ones not: after one of these each is right."""
     costs, full_ms, seen = Costs(full_ms=1_000, fulls=2), 1_000, 0
     for is_large in are_large:
         sizes, follow_ms = Sizes((rows,), (rows // 10 if is_large else 9,)), of_small
@@ -146,7 +144,7 @@ def test_large_changes_do_not_stop_small_ones_from_being_followed(
         costs, ms = refreshed(costs, sizes, follow_ms, full_ms)
         if not is_large:
             assert ms == of_small
-        elif 2 < seen <= UNTRIED_MAX:
+        elif 1 < seen <= UNTRIED_MAX:
             assert ms == full_ms
 
 
@@ -160,14 +158,14 @@ def test_costs_are_handed_on() -> None:
     assert known == Costs(full_ms=500, is_followed=True, untried=2, fulls=2)
     known = known.after(Strategy.RECOMPUTE, 300)
     assert known.full_ms == 300
-    for ms, changed in ((361, 40), (900, 20), (360, 19), (800, 30)):
+    for ms, changed in ((361, 40), (900, 20), (360, 9)):
         known = known.after(Strategy.STATE_TABLE, ms, changed=changed, expected_ms=300)
-    assert known == Costs(full_ms=300, is_followed=True, slow_changes=(20, 30), fulls=2)
+    assert known == Costs(full_ms=300, is_followed=True, slow_change=20, fulls=2)
     assert Costs.of(json.loads(json.dumps(known.to_metadata()))) == known
     assert known.after(Strategy.STATE_TABLE, 1200, changed=9, expected_ms=1200) == known
     tried = known.after(Strategy.RECOMPUTE, 300, tried_ms=61, changed=7)
-    assert tried.slow_changes == (30, 7)
-    assert tried.after(Strategy.STATE_TABLE, 360, changed=30).slow_changes == ()
+    assert tried.slow_change == 7
+    assert tried.after(Strategy.STATE_TABLE, 360, changed=30).slow_change is None
     assert Costs.of(None) == Costs.of("?") == Costs()
 
 
@@ -183,9 +181,22 @@ def test_what_recomputing_should_take(sizes: Sizes, fulls: int, warm_ms: int, co
     assert Costs().expected_full_ms(sizes, is_cold=True) is None
 
 
+@pytest.mark.parametrize(
+    ("fulls", "tried_ms", "full_ms", "slow_change"),
+    [(1, 500, 501, None), (1, 500, 500, 7), (2, 500, 501, 7)],
+)
+def test_a_guess_may_stop_a_refresh_too_early(
+    fulls: int, tried_ms: int, full_ms: int, slow_change: int | None
+) -> None:
+    """After the view's first recomputation, a stopped refresh counts if it took as long."""
+    costs = Costs(full_ms=1_000, fulls=fulls)
+    after = costs.after(Strategy.RECOMPUTE, full_ms, tried_ms=tried_ms, changed=7)
+    assert after.slow_change == slow_change
+
+
 def test_new_expiry_tables_make_old_times_void() -> None:
     """A view that was slow to follow without them is followed once with them."""
-    slow = Costs(full_ms=3_000, slow_changes=(1, 1), untried=3)
+    slow = Costs(full_ms=3_000, slow_change=1, untried=3)
     assert recompute_why(Policy.AUTO, Sizes((BIG,), (1,)), slow) == "SLOWER_BEFORE"
     assert recompute_why(Policy.AUTO, Sizes((BIG,), (1,)), slow.anew()) is None
     assert slow.anew().full_ms == slow.full_ms
