@@ -32,7 +32,6 @@ from ctsql.runtime.log.actions import rows_changed
 from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.monitoring.refreshes import refresh_of
 from ctsql.runtime.monitoring.status import Pulse
-from ctsql.runtime.service.at_rest import AtRest
 from ctsql.runtime.service.backoff import Pace, Trouble
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.service.workers import WorkerPool
@@ -62,7 +61,6 @@ class Service:
     _failures: list[CtsqlError] = field(default_factory=list)
     _now: int = NOTHING
     _events_sent: int = 0
-    _at_rest: AtRest = field(default_factory=AtRest)
     _telling: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -152,9 +150,7 @@ class Service:
         started_at = time.monotonic()
         engine.refresh_catalog()
         self._note_versions(engine)
-        now = engine.mint_for(self._at_rest.look(engine))
-        if self._at_rest.is_outdated(engine):  # that T changed definitions
-            now = engine.mint_for(self._at_rest.look(engine))
+        now = engine.mint_for(item for item in engine.catalog if isinstance(item, Maintained))
         self.watch.note(engine.timeline.table, engine.timeline.read_to)
         items = engine.catalog.items
         self.troubles = {k: t for k, t in self.troubles.items() if k in items or k == SERVICE}
@@ -168,14 +164,13 @@ class Service:
                 self._say(Event(kind=EventKind.REACHED, at=at, time=now, seconds=seconds))
 
     def _advance_all(self, engine: Engine, now: int) -> None:
-        """Advance each output after its inputs, except those at rest and readers of failed ones.
+        """Advance each output after its inputs, except the readers of failed ones.
 
         Raises CtsqlError if the tick cannot continue; all workers have ended.
         """
         items_by_id = engine.catalog.items
-        items = closure(engine.catalog, items_by_id)
-        done_ids = self._at_rest.leave_alone(engine, items, now)
-        waiting = [i for i in items if i.id not in done_ids]
+        waiting = closure(engine.catalog, items_by_id)
+        done_ids: set[str] = set()
         reads = {
             i.id: ({r.object_id for r in i.reads} & items_by_id.keys()) - {i.id} for i in waiting
         }
@@ -210,9 +205,7 @@ class Service:
                 for future in wait(running, return_when=FIRST_COMPLETED).done if running else ():
                     item = running.pop(future)
                     done_ids.add(item.id)
-                    if self._finish(engine, item, future.result(), now):
-                        self._at_rest.note(item, now)
-                    else:
+                    if not self._finish(engine, item, future.result(), now):
                         blocked_ids.add(item.id)
         finally:
             wait(running)

@@ -99,15 +99,6 @@ class Schedules:
             self._may_wait = catalog, items
         return self._may_wait[1]
 
-    def is_timed(self, item: Item) -> bool:
-        """Whether a readable object may have work as time passes, without a commit."""
-        if item.id not in self._timed_items():
-            return False
-        if len(item.revisions) > 1 or item.definition.copies_rows or self.waits(item):
-            return True
-        plan = self._relations.bound(item).plan
-        return isinstance(plan, TaskWrite) and plan.trim is not None
-
     def _next_expiry(self, item: Item, at: int) -> int | None:
         """The T at which time next changes the rows that a view last wrote at or before T."""
         entries = self._relations.output(item).entries_around(since=at + 1)

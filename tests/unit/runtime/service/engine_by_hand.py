@@ -41,8 +41,6 @@ class Engine:
     """An engine whose outputs are brought up by noting it.
 
     Attributes:
-        bound: by the id of a source its version that is bound.
-        timed_ids: those of objects for which time alone may bring something to do.
         advanced_names: those of the outputs, in order.
     """
 
@@ -53,17 +51,12 @@ class Engine:
         self.catalog = Catalog.of(items)
         self.tables = {i.id: Table(i.location) for i in items}
         self.catalog_store = SimpleNamespace(table=Table("catalog"))
-        self.bound = {i.id: 0 for i in sources(self.catalog)}
-        self.timed_ids: set[str] = set()
         self.timeline: Any = SimpleNamespace(
             table=Table("timeline"),
             read_to=0,
             intents={},
-            bound=lambda source: self.bound[source],
-            tasks={},
             damaged_sources=set(),
             now=NOW,
-            suspended=list,
         )
         self.relations: Any = SimpleNamespace(
             table=lambda i: self.tables[i.id],
@@ -73,7 +66,6 @@ class Engine:
         self.schedules: Any = SimpleNamespace(
             read_times=lambda *_, **__: set(),
             is_refresh_due=lambda _: False,
-            is_timed=lambda i: i.id in self.timed_ids,
         )
         self.advanced_names: list[str] = []
 

@@ -43,7 +43,6 @@ def test_an_output_that_is_not_there_holds_nobody_up(condition: str) -> None:
         with pytest.raises(CtsqlError, match=condition):
             service.run(once=True, interval=0)
         assert engine.advanced_names == ["b", "c"] * rounds
-        engine.bound[FEED.id] += 1
         service.watch = LogWatch()  # something moved
         service.troubles = {
             k: replace(t, tried_at=0.0) for k, t in service.troubles.items()
