@@ -1,4 +1,4 @@
-"""The pages: HTML from templates, the style sheet and the script, and the stream of changes.
+"""The pages: HTML from templates, the style sheet and the script, and a number of changes.
 
     GET /                 the graph and all objects
     GET /object/ID        one object, by its id: a name would be in the addresses that proxies log
@@ -6,8 +6,8 @@
     GET /number           a number that grows whenever something changes
     GET /static/FILE      the style sheet, the script, the icon
 
-A page is complete HTML without the script. The script asks for the number every second; on a change
-it fetches the page again and replaces the parts that differ.
+A page is complete HTML without the script. The script asks for the number twice a second; on a
+change it fetches the page again and replaces the parts that differ.
 """
 
 import hashlib

@@ -6,7 +6,7 @@
   const byId = (id) => document.getElementById(id);
   const parts = (page) => [...page.querySelectorAll("[data-live]")];
   const served = new Map(parts(document).map((part) => [part.id, part.outerHTML]));
-  const ASK_MS = 1000;
+  const ASK_MS = 500;
   let number = null, asking = false, again = false;
 
   // ---- times, as how long ago
