@@ -1,23 +1,24 @@
 """Which columns of an object its readers read, by Spark's analysis of their definitions.
 
 The text alone does not decide it: ``SELECT *``, USING, lateral columns and struct fields would need
-a second analyser. A definition reads a column if Spark analyses it differently when the column has
-another name, or plans it differently: ``x`` may then resolve to a column of an outer query
+a second analyser. A definition reads a column if Spark analyses it differently without it, or if
+the column is in its optimized plan: ``x`` may resolve to a column of an outer query without it
 (docs/decisions/0100-other-columns.md).
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import CtsqlError, EnvironmentProblem
 from ctsql.catalog.items import Item, Table, Task, TaskOutput, View
 from ctsql.catalog.names import fold
-from ctsql.catalog.reserved_columns import COLUMN_
-from ctsql.catalog.schemas import Column, Schema, lacking, names as names_of, signature
+from ctsql.catalog.reserved_columns import NUMBER
+from ctsql.catalog.schemas import Column, Schema, lacking, signature
 from ctsql.planner.binding.binder import Binder
 from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.binding.task import bind_task
@@ -27,12 +28,59 @@ from ctsql.planner.lowering.transaction import lower_transaction
 from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.spark.analyzer import UnknownSources
-from ctsql.runtime.spark.internals.plan_reader import optimized_plan
+from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
+from ctsql.runtime.spark.internals.plan_reader import (
+    Alias,
+    Attribute,
+    Call,
+    PlanOperator,
+    optimized_plan,
+)
 from ctsql.runtime.tasks.progress import complete_through
-from ctsql.runtime.views.plan_equivalence import same_plan
 
-Plan = Query | TaskWrite | ViewWrite
+_BY_NAME = frozenset(
+    {
+        *("Aggregate", "Expand", "Filter", "Generate", "GlobalLimit", "Join", "LocalLimit"),
+        *("Offset", "Project", "Repartition", "RepartitionByExpression", "Sample", "Sort"),
+        *("Tail", "Window", "WindowGroupLimit"),
+    }
+)
+"""Operators that name the columns they read; other operators read all columns."""
+
+
+def reads_columns(
+    session: SparkSession,
+    plan: Query | TaskWrite | ViewWrite,
+    columns_of: ColumnsOf,
+    table: str,
+    names: Collection[str],
+) -> bool:
+    """Whether a definition, bound with ``columns_of``, reads one of some columns of a table.
+
+    ``names`` are folded.
+    """
+    sources = _Sources(session, columns_of)
+    rows = optimized_plan(sources.contents(table, 0))
+    places = {i for i, c in enumerate(columns_of(table)) if fold(c.name) in names}
+    return any(
+        is_read(optimized_plan(frame), rows.parts, places)
+        for frame in _frames(plan, Context(session, sources, 0, clock_at=0))
+    )
+
+
+def is_read(plan: PlanOperator, table: tuple[Any, ...], places: Collection[int]) -> bool:
+    """Whether a query reads some columns of a table.
+
+    ``table``: the parts of the table's own plan. ``places``: of the columns.
+    """
+    rdds = {part for part in table if _is_rdd(part)}
+    columns = {
+        node.outputs[place]
+        for node in _nodes(plan)
+        if not node.children and not rdds.isdisjoint(filter(_is_rdd, node.parts))
+        for place in places
+    }
+    return not columns.isdisjoint(_used_columns(plan))
 
 
 class _Sources(UnknownSources):
@@ -41,12 +89,8 @@ class _Sources(UnknownSources):
     def stored_rows(self, object_id: str) -> DataFrame:
         return self.contents(object_id, 0)
 
-    def rename(self, object_id: str, columns: Schema) -> None:
-        """Give the columns of an object other names."""
-        self._frames[object_id] = self.contents(object_id, 0).toDF(*names_of(columns))
 
-
-def _frames(plan: Plan, context: Context) -> Iterator[DataFrame]:
+def _frames(plan: Query | TaskWrite | ViewWrite, context: Context) -> Iterator[DataFrame]:
     match plan:
         case Query():
             yield lower_query(plan, context)
@@ -61,12 +105,56 @@ def _frames(plan: Plan, context: Context) -> Iterator[DataFrame]:
                 yield lower_relation(view, context).select(F.lit(1))
 
 
+def _is_rdd(part: Any) -> bool:
+    return isinstance(part, tuple) and part[:1] == ("rdd",)
+
+
+def _outermost(part: Any) -> Iterator[PlanOperator | Attribute]:
+    """The plans and columns in a part, without those inside of a plan."""
+    match part:
+        case PlanOperator() | Attribute():
+            yield part
+        case tuple():
+            for each in part:
+                yield from _outermost(each)
+        case Call():
+            yield from _outermost(part.parts)
+        case Alias():
+            yield from _outermost(part.child)
+
+
+def _nodes(part: Any) -> Iterator[PlanOperator]:
+    for one in _outermost(part):
+        if isinstance(one, PlanOperator):
+            yield one
+            yield from _nodes((*one.children, *one.parts))
+
+
+def _used_columns(plan: PlanOperator) -> Iterator[int]:
+    """The ids of the columns that a query returns or reads."""
+    yield from plan.outputs
+    for node in _nodes(plan):
+        if node.children:
+            yield from _attributes(node.parts)
+        if node.name not in _BY_NAME:
+            for child in node.children:
+                yield from child.outputs
+
+
+def _attributes(part: Any) -> Iterator[int]:
+    for one in _outermost(part):
+        if isinstance(one, PlanOperator):
+            yield from _used_columns(one)
+        else:
+            yield one.id
+
+
 @dataclass(frozen=True, slots=True)
 class Analysis:
     """A definition over some columns: its columns, or its error."""
 
     columns: Schema = ()
-    plan: Plan | None = None
+    plan: Query | TaskWrite | ViewWrite | None = None
     problem: CtsqlError | None = None
 
     @property
@@ -97,13 +185,17 @@ def readers_of_columns(
     A task has the definition that reads them.
     """
     names = {fold(c) for c in columns}
+    other_columns = tuple(c for c in item.columns if fold(c.name) not in names)
+    # A row has at least one column.
+    other_columns = other_columns or (Column(NUMBER, "int"),)
     readers = []
     for reader in readers_of(catalog, item):
         for definition in _definitions(engine, reader):
             before = analyse(engine, definition, item, item.columns, catalog)
             if before.problem is not None:
                 continue
-            if reads(engine, definition, before, item, item.columns, names, catalog):
+            is_other = before.rows != analyse(engine, definition, item, other_columns, catalog).rows
+            if is_other or reads(engine, before, item, item.columns, names, catalog):
                 readers.append(definition)
                 break
     return readers
@@ -148,36 +240,23 @@ def columns_with_readers(
 
 def reads(
     engine: Engine,
-    reader: Item,
-    before: Analysis,
+    reader: Analysis,
     source: Item,
     columns: Schema,
     names: Collection[str],
     catalog: Catalog | None = None,
 ) -> bool:
-    """Whether a definition reads one of ``names`` (folded) of a table or view of these columns.
-
-    ``before``: its analysis over them.
-    """
-    renamed = tuple(
-        replace(c, name=f"{COLUMN_}{i}") if fold(c.name) in names else c
-        for i, c in enumerate(columns)
-    )
-    then = analyse(engine, reader, source, renamed, catalog)
-    if before.plan is None or then.plan is None or before.rows != then.rows:
-        return before.rows != then.rows
+    """Whether a definition, analysed over these columns, reads one of ``names`` (folded)."""
+    if reader.plan is None:
+        return False  # it reads nothing
     items = (engine.catalog if catalog is None else catalog).items
+    relations = engine.relations
 
     def columns_of(object_id: str) -> Schema:
         is_source = object_id == source.id
-        return columns if is_source else engine.relations.columns_now(items[object_id])
+        return columns if is_source else relations.columns_now(items[object_id])
 
-    sources = _Sources(engine.session, columns_of)
-    context = Context(engine.session, sources, 0, clock_at=0)
-    plans = [optimized_plan(frame) for frame in _frames(before.plan, context)]
-    sources.rename(source.id, renamed)
-    later_plans = [optimized_plan(frame) for frame in _frames(then.plan, context)]
-    return not all(map(same_plan, plans, later_plans))
+    return reads_columns(engine.session, reader.plan, columns_of, source.id, names)
 
 
 def analyse(

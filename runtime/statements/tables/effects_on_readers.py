@@ -89,7 +89,7 @@ def _effect(
         return ReaderEffect(name, kind, True, sentence_of(then.problem), _replace_text(reader))
     changed = {fold(c.name) for c in columns if c not in after}
     # SELECT * is expanded when the reader is made, so no reader has an added column.
-    if not changed or not reads(engine, definition, before, table, columns, changed):
+    if not changed or not reads(engine, before, table, columns, changed):
         return None
     if len(then.columns) != len(before.columns):
         detail = "Its SELECT * would give other columns than it has."
