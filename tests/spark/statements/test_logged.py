@@ -83,7 +83,7 @@ def _by_spark(con: Connection, text: str) -> object:
 def _by_logs(reader: LocalLogReader, text: str) -> object:
     if text == "status":
         return _told(status(reader))
-    statement = parse_as(Logged, text, "<test>")
+    statement = parse_as(Logged, text, "")
     try:
         return _told(run_logged(reader, statement, "default"))
     except CtsqlError as problem:
