@@ -10,7 +10,6 @@ Tables are empty RDDs in this check. Over an empty local relation Spark would pl
 empty relation, so any two queries would be equal.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -32,6 +31,7 @@ from ctsql.planner.ivm import (
     TemporalPlan,
     Text,
     change_plan,
+    name_by,
     temporal_plan,
 )
 from ctsql.planner.ivm.algebra.reasons import NOTES, REFUSALS
@@ -48,6 +48,7 @@ from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.spark.versions import pyspark_release
 from ctsql.runtime.views.plan_equivalence import same_plan
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
+from ctsql.runtime.views.side_table import digest_of
 from ctsql.runtime.warehouse.query_engine import QueryEngine, StoredTable
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -157,7 +158,17 @@ class PreparedQuery:
         texts = (self._whole_text, *self.plan.former_sums())
         columns = [(t.object_id, t.columns) for t in self.tables.values()]
         parts = (CHECKS, pyspark_release(), self.key, [t.sql(repr) for t in texts], columns)
-        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+        return digest_of(repr(parts))
+
+    @cached_property
+    def state_digest(self) -> str:
+        """Identifies the contents of the state table that the plan keeps; empty for none."""
+        state = self.plan.kept_state
+        if state is None:
+            return ""
+        text = self.plan.initial_state(state.number).sql(name_by(lambda use: use.table))
+        columns = [(name, c.name, c.type) for name, t in self.tables.items() for c in t.columns]
+        return digest_of(f"{text}\n{state.columns}\n{sorted(columns)}")
 
     def refusal(self) -> Declined | None:
         """Why the view cannot follow its tables; None if it can."""

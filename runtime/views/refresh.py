@@ -158,7 +158,7 @@ class ViewRefresh:
             return False
         query = prepared(self.warehouse, self.item, at)
         plan = query.plan_or_reason
-        state_plan = self.state.look(plan, query) if isinstance(plan, ChangePlan) else None
+        state_plan = self.state.look(query) if isinstance(plan, ChangePlan) else None
         if state_plan is None or not self._is_followed_next(self.costs, query, at):
             return False
         _make_or_refuse(self.state, partial(fill_state, self.context, query, state_plan, at))
@@ -238,7 +238,7 @@ class ViewRefresh:
         windows = query.plan.windows
         origin = {n: windows[n].table if n in windows else n for n in query.plan.reads}
         moves = {name: moves[table] for name, table in origin.items() if table in moves}
-        state_plan = self.state.look(query.plan, query)
+        state_plan = self.state.look(query)
         self.expiries.look(query)
         if self._expected_ms is None or (state_plan is not None and self.state.is_to_fill):
             return follow_changes(self.context, query, state_plan, moves, span)

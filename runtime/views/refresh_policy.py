@@ -193,21 +193,18 @@ class Costs:
                 most_ms = max(expected_ms or 0, self.full_ms or 0)
                 if expected_ms is not None and ms > SLOWER_MAX * most_ms:
                     return self._slow(changed)
-                if self.slow_change is not None and not self._is_alike(changed):
+                if self.slow_change is not None and not self.is_slow(changed):
                     return replace(self, is_followed=True)
                 return replace(self, is_followed=True, slow_change=None, untried=0)
 
     def _slow(self, changed: int) -> "Costs":
         return replace(self, slow_change=changed, untried=0)
 
-    def is_slow(self, sizes: Sizes) -> bool:
-        """Whether an incremental refresh after a change of this size is likely to be slow."""
-        return self._is_alike(sizes.changed)
+    def is_slow(self, changed: int) -> bool:
+        """Whether an incremental refresh after a change of so many rows is likely to be slow.
 
-    def _is_alike(self, changed: int) -> bool:
-        """Whether a change counts as of the size of the slow one: at least half of it.
-
-        Without changed rows only time has passed: that is another size.
+        It counts as of the size of the slow one if it is at least half of it. Without changed rows
+        only time has passed: that is another size.
         """
         slow = self.slow_change
         return slow is not None and (2 * changed >= slow > 0 or changed == slow == 0)
@@ -253,7 +250,7 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
                 return "SMALL_TABLES"
             if full_ms is None or costs.untried >= UNTRIED_MAX:
                 return None
-            if costs.is_slow(sizes):
+            if costs.is_slow(sizes.changed):
                 return "SLOWER_BEFORE"
             is_large = not costs.is_followed and sizes.readings * READING_MS > full_ms
             return "PLAN_LARGE" if is_large else None

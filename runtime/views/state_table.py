@@ -13,14 +13,14 @@ from typing import Any
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.names import backtick
-from ctsql.planner.ivm import ChangePlan, StatePlan, name_by
+from ctsql.planner.ivm import ChangePlan, StatePlan
 from ctsql.planner.ivm.rules.counting import BOUND
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.rows.types import sums_exactly
 from ctsql.runtime.views.change_plans import PreparedQuery
-from ctsql.runtime.views.side_table import STATE, SideTable, SideTableKind, digest_of
+from ctsql.runtime.views.side_table import STATE, SideTable, SideTableKind
 
 STATE_DID = "state_did"  # in the metadata of a view's commit: the outcome for the state table
 GROUPS_MAX = 200_000  # the most groups of a state table that is read whole at each refresh
@@ -41,14 +41,12 @@ class ViewState(SideTable):
     kind = SideTableKind.STATE
     is_used = False
 
-    def look(self, plan: ChangePlan, query: PreparedQuery) -> StatePlan | None:
-        """The state table that a plan keeps; None if it keeps none, or nothing may be written."""
-        state = plan.kept_state
+    def look(self, query: PreparedQuery) -> StatePlan | None:
+        """The state table that a view keeps; None if it keeps none, or nothing may be written."""
+        state = query.plan.kept_state
         if state is None or self.warehouse.gateway.read_only:
             return None
-        text = plan.initial_state(state.number).sql(name_by(lambda use: use.table))
-        columns = [(name, c.name, c.type) for name, t in query.tables.items() for c in t.columns]
-        self.digest = digest_of(f"{text}\n{state.columns}\n{sorted(columns)}")
+        self.digest = query.state_digest
         if self.pointer is not None and self.pointer.digest != self.digest:
             self.pointer = None
         return state

@@ -91,7 +91,7 @@ class StateTableRun(Simulation):
             yield
 
 
-def _look(state: ViewState, plan: object, query: object) -> StatePlan:
+def _look(state: ViewState, query: object) -> StatePlan:
     state.digest = "d"
     return PLAN
 

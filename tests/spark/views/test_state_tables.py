@@ -8,6 +8,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.views import state_table
 from ctsql.runtime.views.refresh_policy import Costs, Strategy
 from ctsql.runtime.views.side_table import side_tables_of
 from ctsql.runtime.views.time_limit import TimeLimit
@@ -97,6 +98,19 @@ def test_large_groups_are_read_once(con: Connection, monkeypatch: pytest.MonkeyP
     con.execute("DELETE FROM t WHERE v < 9")
     told = check(con, "sums", query)
     assert (told["strategy"], told["state_did"]) == (Strategy.STATE_TABLE.value, ADDED)
+
+
+def test_groups_that_are_too_many(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups that would be read whole at each refresh have no state table above a number."""
+    con.execute(TABLES)
+    query = "SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY n DESC, k LIMIT 2"
+    for count, refused in ((4, None), (3, "STATE_LARGE")):
+        monkeypatch.setattr(state_table, "GROUPS_MAX", count)
+        con.execute(f"CREATE MATERIALIZED VIEW upto_{count} {GIVEN} AS {query}")
+        assert check(con, f"upto_{count}", query)["state"].get("refused") == refused
+    con.execute("INSERT INTO t VALUES (2, 1, 2), (2, 1, 2)")
+    assert check(con, "upto_4", query)["state_did"] == ADDED
+    assert check(con, "upto_3", query)["strategy"] == Strategy.FIRST_ROWS.value
 
 
 @pytest.mark.parametrize(
