@@ -4,9 +4,8 @@ A :class:`Lookup` caches the newest commits of each object, and the objects with
 until the catalog changes. It belongs to one thread.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -16,8 +15,6 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.explain import explain
 from ctsql.runtime.delta.log.local_log import NeedsSpark
-from ctsql.runtime.log import clock
-from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.protocol import LogTable
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.failures import FailureRow, failures, open_failures
@@ -37,75 +34,34 @@ from ctsql.runtime.statements.inspect.show import current_definition
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 from ctsql.status_page.model import (
-    CommitPace,
     Details,
     GraphNode,
     HistoryPage,
+    LastChange,
     Overview,
     QuarantineRows,
     Reader,
     overview,
 )
 
-PACE_MS = 60_000  # rows a minute are computed from the commits of this period
-PACE_COMMITS_MAX = 20
-"""The most commits of an object that one poll reads; the rate is computed from these."""
+CHANGE_SEARCHED_MAX = 20
+"""The most new commits of an object in which one poll searches the last that changed rows."""
 REFRESHES_MAX = 100
 FAILURES_MAX = 20
-_MINUTE_MS = 60_000
 
 
-@dataclass(slots=True)
-class Recent:
-    """The newest commits of one table: instant in milliseconds and rows; the newest first."""
-
-    version: int = -1
-    at: int | None = None
-    commits: deque[tuple[int, int | None]] = field(default_factory=deque)
-
-    def look(self, table: LogTable, now: int) -> None:
-        """Read the commits after the last version read, down to PACE_MS before now."""
-        counted_commits: list[tuple[int, int | None]] = []
-        newest = version = table.version()
-        read = 0
-        while version > self.version and read < PACE_COMMITS_MAX:
-            if not table.has(version):
-                break
-            commit = table.commit_at(version)
-            read, version = read + 1, version - 1
-            if not commit.changes_data:
-                continue
-            counted_commits.append((commit.time_ms, _rows(commit)))
-            if commit.time_ms < now - PACE_MS:
-                break
-        self.version = newest
-        self.commits.extendleft(reversed(counted_commits))
-        if self.commits:
-            self.at = self.commits[0][0]
-        while self.commits and self.commits[-1][0] < now - PACE_MS:
-            self.commits.pop()
-        while len(self.commits) > PACE_COMMITS_MAX:
-            self.commits.pop()
-
-    def pace(self, now: int) -> CommitPace:
-        """The rate as of an instant."""
-        at = None if self.at is None else datetime.fromtimestamp(self.at / 1000, UTC)
-        return CommitPace(version=self.version, at=at, rows_per_minute=self._rate(now))
-
-    def _rate(self, now: int) -> float | None:
-        rows = [count for _, count in self.commits]
-        counts = [count for count in rows if count is not None]
-        if len(counts) < len(rows):
-            return None
-        is_cut = len(rows) == PACE_COMMITS_MAX
-        span = max(now - self.commits[-1][0], 1_000) if is_cut else PACE_MS
-        return sum(counts) * _MINUTE_MS / min(span, PACE_MS)
-
-
-def _rows(commit: Commit) -> int | None:
-    """Inserted and deleted rows; None where statistics are missing."""
-    insert_count, delete_count = rows_changed(commit)
-    return None if insert_count is None or delete_count is None else insert_count + delete_count
+def last_change(table: LogTable, before: LastChange | None) -> LastChange:
+    """The last change of a table; only commits after ``before``, found earlier, are read."""
+    at, since = (None, -1) if before is None else (before.at, before.version)
+    newest = table.version()
+    for version in range(newest, max(since, newest - CHANGE_SEARCHED_MAX), -1):
+        if not table.has(version):
+            break
+        commit = table.commit_at(version)
+        if commit.changes_data:
+            at = datetime.fromtimestamp(commit.time_ms / 1000, UTC)
+            break
+    return LastChange(version=newest, at=at)
 
 
 class Lookup:
@@ -116,7 +72,7 @@ class Lookup:
         self._catalogs = 0
         self._objects: list[ObjectRow] = []
         self._reads: list[DependencyRow] = []
-        self._recent: dict[str, Recent] = {}
+        self._changes: dict[str, LastChange] = {}
 
     def overview(self, reader: LogReader) -> Overview:
         """All objects, with their state now."""
@@ -126,7 +82,7 @@ class Lookup:
             if catalog is not self._catalog:
                 self._objects = list(objects(reader, catalog))
                 self._reads = list(dependencies(reader, catalog))
-                self._recent = {i: r for i, r in self._recent.items() if i in catalog.items}
+                self._changes = {i: c for i, c in self._changes.items() if i in catalog.items}
                 self._catalog = catalog
                 self._catalogs += 1
             return overview(
@@ -134,7 +90,7 @@ class Lookup:
                 lags(reader, catalog),
                 self._reads,
                 open_failures(reader, catalog),
-                self._paces(reader),
+                self._last_changes(reader),
                 now_t,
                 (self._catalogs, _moves(reader)),
             )
@@ -184,21 +140,18 @@ class Lookup:
                 failures=tuple(failure_rows[:FAILURES_MAX]),
             )
 
-    def _paces(self, reader: LogReader) -> dict[str, CommitPace]:
-        now = clock.now_ms()
-        paces = {}
+    def _last_changes(self, reader: LogReader) -> dict[str, LastChange]:
         for item in reader.catalog:
             if item.location is None or item.problem:
                 continue
-            recent = self._recent.setdefault(item.id, Recent())
             try:
-                recent.look(reader.relations.table(item), now)
+                table = reader.relations.table(item)
+                self._changes[item.id] = last_change(table, self._changes.get(item.id))
             except CtsqlError as problem:
                 if problem.condition not in UNREADABLE:
                     raise
-                continue
-            paces[item.id] = recent.pace(now)
-        return paces
+                self._changes.pop(item.id, None)
+        return self._changes
 
 
 def _plan(reader: LogReader, item: Item, row: GraphNode) -> str | None:

@@ -29,12 +29,11 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitPace:
+class LastChange:
     """The newest commits of an object."""
 
     version: int  # of its Delta table
-    at: datetime | None  # the instant of the last commit that changed rows
-    rows_per_minute: float | None  # inserted and deleted; None where statistics are missing
+    at: datetime | None  # the instant of the last commit that changed rows; None if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class GraphNode:
     lag_commits: int = 0
     upper: int | None = None
     complete_through: int | None = None
-    pace: CommitPace | None = None
+    change: LastChange | None = None
     problem: Problem | None = None
 
 
@@ -152,17 +151,17 @@ def overview(
     lags: Iterable[LagRow],
     dependencies: Iterable[DependencyRow],
     open_failures: Iterable[FailureRow],
-    paces: Mapping[str, CommitPace],
+    changes: Mapping[str, LastChange],
     now_t: int,
     besides: tuple[int, ...] = (),
 ) -> Overview:
-    """The graph, from rows of system tables; ``paces`` by object id."""
+    """The graph, from rows of system tables; ``changes`` by object id."""
     ids = {row.object: row.object_id for row in rows}
     lag_of = {lag.object: lag for lag in lags}
     failure_of = {failure.object: failure for failure in open_failures}
     objects = [
         _shown_object(
-            row, lag_of.get(row.object), failure_of.get(row.object), paces.get(row.object_id)
+            row, lag_of.get(row.object), failure_of.get(row.object), changes.get(row.object_id)
         )
         for row in rows
     ]
@@ -178,7 +177,7 @@ def overview(
 
 
 def _shown_object(
-    row: ObjectRow, lag: LagRow | None, failure: FailureRow | None, pace: CommitPace | None
+    row: ObjectRow, lag: LagRow | None, failure: FailureRow | None, change: LastChange | None
 ) -> GraphNode:
     return GraphNode(
         id=row.object_id,
@@ -190,7 +189,7 @@ def _shown_object(
         lag_commits=0 if lag is None else lag.lag_versions,
         upper=None if lag is None else lag.upper,
         complete_through=None if lag is None else lag.complete_through,
-        pace=pace,
+        change=change,
         problem=None if lag is None else _problem(lag, failure),
     )
 

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from itertools import pairwise
 from unittest.mock import Mock
@@ -19,7 +20,7 @@ from ctsql.cli.serve import check_installed, serving_postgres
 from ctsql.status_page import access, drawing, poller, site
 from ctsql.status_page.access import LOCAL_NAMES
 from ctsql.status_page.layers import layout
-from ctsql.status_page.lookup import PACE_COMMITS_MAX, Recent
+from ctsql.status_page.lookup import last_change
 from ctsql.status_page.model import Arrow, GraphNode, Overview
 from ctsql.status_page.site import Site
 from tests.helpers import made_pages
@@ -342,20 +343,15 @@ def test_bars_are_as_high_as_their_values() -> None:
     assert drawing.bars((), []).bars == ()
 
 
-def test_the_pace_reads_new_commits_only() -> None:
-    """Rows a minute, by the commits of the last minute; a long log is not read."""
+def test_the_last_change_is_searched_in_new_commits_only() -> None:
     from tests.unit.runtime.monitoring.test_refreshes import ADD, Log, made as commit
 
-    now = 10_000_000
-    log = Log([commit(v, now - 1_000 * (5_000 - v), None, None, ADD) for v in range(5_000)])
-    recent = Recent()
-    recent.look(log, now)  # type: ignore[arg-type]
-    assert len(log.read) == PACE_COMMITS_MAX
-    assert recent.pace(now).rows_per_minute == pytest.approx(4 * 60, rel=0.05)
+    log = Log([commit(v, 1_000 * v, None, None, ADD) for v in range(5_000)])
+    log.commits += [commit(v, 1_000 * v, None) for v in range(5_000, 5_003)]
+    change = last_change(log, None)  # type: ignore[arg-type]
+    assert (change.version, change.at) == (5_002, datetime.fromtimestamp(4_999, UTC))
+    assert log.read == {4_999, 5_000, 5_001, 5_002}
     log.read.clear()
-    log.commits = [*log.commits, commit(5_000, now, None, None, ADD)]
-    recent.look(log, now)  # type: ignore[arg-type]
-    assert log.read == {5_000}
-    assert recent.pace(now + 120_000).version == 5_000
-    recent.look(log, now + 120_000)  # type: ignore[arg-type]
-    assert recent.pace(now + 120_000).rows_per_minute == 0
+    log.commits.append(commit(5_003, 9_000_000, None))
+    assert last_change(log, change).at == change.at  # type: ignore[arg-type]
+    assert log.read == {5_003}

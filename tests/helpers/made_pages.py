@@ -12,9 +12,9 @@ from ctsql.runtime.monitoring.failures import FailureRow
 from ctsql.runtime.monitoring.objects import DependencyRow, LagRow, ObjectRow, StorageRow
 from ctsql.runtime.monitoring.refreshes import Refresh
 from ctsql.status_page.model import (
-    CommitPace,
     Details,
     HistoryPage,
+    LastChange,
     Overview,
     QuarantineRows,
     Reader,
@@ -143,17 +143,13 @@ class MadeWarehouse:
         self.hangs.wait(60)
         if self.problem is not None:
             raise self.problem
-        paces = {
-            r.object_id: CommitPace(
-                version=self.version,
-                at=NOW - timedelta(seconds=3 + n),
-                rows_per_minute=float(n * 97 % 800),
-            )
+        changes = {
+            r.object_id: LastChange(version=self.version, at=NOW - timedelta(seconds=3 + n))
             for n, r in enumerate(self.rows)
             if r.kind != "view"
         }
         lags, opened = list(self.lags.values()), list(self.open_failures.values())
-        return overview(self.rows, lags, self.reads, opened, paces, NOW_T)
+        return overview(self.rows, lags, self.reads, opened, changes, NOW_T)
 
     def details(self, reader: LogReader, object_id: str) -> Details | None:
         seen = self.overview(reader)
