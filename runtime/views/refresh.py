@@ -131,7 +131,10 @@ class ViewRefresh:
         if outcome.reason == "TEXTS_FAILED" and self.state.is_used:
             self.state.refuse(outcome.reason)
         started_at = clock()
-        if outcome.reason != "FIRST_WRITE" or not self._recompute_by_groups():
+        # The first stop is by a guess, so the next refresh may need the groups.
+        is_guess = outcome.reason == "TOOK_LONGER" and self.costs.fulls == 1
+        by_groups = outcome.reason == "FIRST_WRITE" or (is_guess and not self.state.is_refused)
+        if not (by_groups and self._recompute_by_groups()):
             recompute(self.context)
         done = RefreshOutcome(
             strategy=Strategy.RECOMPUTE,

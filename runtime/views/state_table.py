@@ -2,7 +2,7 @@
 
 See :mod:`ctsql.runtime.views.side_table`. It is refused if a sum overflows or averages are not
 exact. A refresh that follows changes updates it, or fills it if it is not current; one that
-recomputes does not, but for the first.
+recomputes fills it if it is the first, or was stopped for the first time.
 """
 
 from collections.abc import Sequence

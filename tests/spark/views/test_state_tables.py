@@ -8,7 +8,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.views import state_table
+from ctsql.runtime.views import refresh_policy, state_table
 from ctsql.runtime.views.refresh_policy import Costs, Strategy
 from ctsql.runtime.views.side_table import side_tables_of
 from ctsql.runtime.views.time_limit import TimeLimit
@@ -98,6 +98,11 @@ def test_large_groups_are_read_once(con: Connection, monkeypatch: pytest.MonkeyP
     con.execute("DELETE FROM t WHERE v < 9")
     told = check(con, "sums", query)
     assert (told["strategy"], told["state_did"]) == (Strategy.STATE_TABLE.value, ADDED)
+    monkeypatch.setattr(Costs, "of", lambda _: Costs(full_ms=1, is_followed=True, fulls=1))
+    monkeypatch.setattr(refresh_policy, "GRACE_MS", 0)
+    con.execute("DELETE FROM t WHERE v < 99")
+    told = check(con, "sums", query)
+    assert (told["why"], told["state_did"]) == ("TOOK_LONGER", FILLED)
 
 
 def test_groups_that_are_too_many(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
