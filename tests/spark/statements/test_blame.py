@@ -44,7 +44,7 @@ def test_it_runs_no_python_on_executors(con: Connection, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("vectors", [True, False])
 def test_against_a_history(con: Connection, vectors: bool) -> None:
     """After inserts, updates, deletes and compactions each row has the T of its last change."""
-    draw = random.Random(7)
+    draw = random.Random(9)
     con.execute("CREATE TABLE feed (k INT, v DOUBLE)")
     con.execute("CREATE MATERIALIZED VIEW both AS SELECT k, v FROM feed WHERE k < 6")
     folder = _folder(con)
@@ -54,11 +54,7 @@ def test_against_a_history(con: Connection, vectors: bool) -> None:
     )
     wanted: dict[int, tuple[int, float]] = {}
     value = 0.0
-    for kind in [
-        "insert",
-        "insert",
-        *draw.choices(["insert", "update", "delete", "maintain"], k=6),
-    ]:
+    for kind in ("insert", "insert", "update", "maintain", "delete", "update"):
         value += 1
         keys = draw.sample(range(10), 3)
         listed = ", ".join(map(str, keys))
@@ -102,6 +98,8 @@ def test_equal_rows_copies_and_lost_files(con: Connection, warehouse: Path) -> N
     folder = _folder(con)
     con.execute("MAINTAIN ALL RETAIN '0 seconds'")
     con.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    # VACUUM lists a folder in so many tasks: 10,000 unless told otherwise.
+    con.spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
     con.spark.sql(f"VACUUM delta.`{folder}` RETAIN 0 HOURS")
     for row in con.execute("BLAME feed").fetchall():
         assert row[0] is None
