@@ -25,7 +25,7 @@ PLAIN = "CREATE VIEW p AS SELECT k, v FROM t"
 OVER = "CREATE MATERIALIZED VIEW over AS SELECT k, v FROM p"
 TWO = """CREATE CONTINUAL TASK two OUTPUTS (y (k INT, v INT), z (k INT)) ON INPUT t AS
     (INSERT INTO y SELECT k, v FROM t; INSERT INTO z SELECT -k FROM t)"""
-SET_UP = "; ".join((TABLE, TASK, TWO, VIEW, PLAIN, OVER, "INSERT INTO t VALUES (1, 10), (2, 20)"))
+MADE = {"x": TASK, "y": TWO, "m": VIEW, "over": f"{PLAIN}; {OVER}"}
 NEW_BODY = "INSERT INTO x SELECT k, v + {n} FROM t"
 NEW_QUERY = "SELECT k, sum(v) + {n} AS v FROM t GROUP BY k"
 
@@ -47,6 +47,10 @@ class Way:
     beside: str = ""
     more: tuple[tuple[object, ...], tuple[object, ...]] = ((), ())
 
+    def set_up(self, con: Connection) -> None:
+        """Make what it changes, of two rows."""
+        con.execute(f"{TABLE}; {MADE[self.name]}; INSERT INTO t VALUES (1, 10), (2, 20)")
+
     def prepare(self, con: Connection, n: int) -> None:
         """What nobody sees yet."""
         if self.beside:
@@ -67,12 +71,11 @@ class Way:
 
 
 class Folder(Way):
-    """A folder in which a view and a task are otherwise."""
+    """A folder in which a view is otherwise."""
 
     def change(self, con: Connection, n: int) -> None:
         """Apply it."""
-        view = VIEW.replace("sum(v)", f"sum(v) + {n}")
-        applied(con, "; ".join((TABLE, TASK, TWO, view, PLAIN, OVER)))
+        applied(con, f"{TABLE}; {VIEW.replace('sum(v)', f'sum(v) + {n}')}")
 
 
 WAYS = {
@@ -121,7 +124,7 @@ WAYS = {
 def test_what_users_see(way: Way, connect: Callable[[], Connection]) -> None:
     """The same table goes on: its path, its history, and its followers, who get what differs."""
     con, other = connect(), connect()
-    con.execute(SET_UP)
+    way.set_up(con)
     follow = f"SUBSCRIBE TO {way.name} UP TO NOW AS 'follower'"
     con.execute(follow).fetchall()
     before, since, old = item_of(con, way.name), con.now(), [(1, 10), (2, 20)]
@@ -159,7 +162,7 @@ def test_of_two_at_once_one_is_told(
 ) -> None:
     """The first one's definition is in force, whole; the second has changed nothing."""
     way, con, other = WAYS[name], connect(), connect()
-    con.execute(SET_UP)
+    way.set_up(con)
     check_rows(other, f"SELECT * FROM {way.name}", (1, 10), (2, 20))
     way.prepare(con, 100)
     first = WAYS[{"m": "a view", "x": "a task"}[way.name]] if way.beside else way
