@@ -87,8 +87,11 @@ def test_views_fail_while_a_name_means_something_else(con: Connection) -> None:
         refresh = f"WITH (REFRESH POLICY = {policy})"
         con.execute(f"CREATE MATERIALIZED VIEW {name} {refresh} AS {queries[what]}")
     foreign.rename("v", "x")
-    for _ in range(2):
-        for name, (what, _) in views.items():
+    # Then rows come: one shape that fails is enough, and each policy.
+    again = [n for n, (what, _) in views.items() if what in OTHERS or what in RECOMPUTED]
+    for names in (views, again):
+        for name in names:
+            what, _ = views[name]
             if what in VIEWS:
                 said = _failure(con, name, "VIEW_FAILED")
                 assert '"v"' in said, (what, said)
@@ -96,8 +99,9 @@ def test_views_fail_while_a_name_means_something_else(con: Connection) -> None:
                 assert by_ctsql(con, f"SELECT * FROM {name}") == by_ctsql(con, OTHERS[what]), what
         foreign.sql("INSERT INTO {t} VALUES (7, 11), (2, 20)")
     foreign.rename("x", "v")
+    wanted = {what: by_ctsql(con, sql) for what, sql in queries.items()}
     for name, (what, _) in views.items():
-        assert by_ctsql(con, f"SELECT * FROM {name}") == by_ctsql(con, queries[what]), what
+        assert by_ctsql(con, f"SELECT * FROM {name}") == wanted[what], what
 
 
 def test_tasks_fail_where_a_name_means_something_else(con: Connection) -> None:
