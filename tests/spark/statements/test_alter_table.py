@@ -21,13 +21,15 @@ from tests.helpers.opened import check_rows, engine_of
 from tests.helpers.processes import run_killed
 from tests.scenarios.runner import assert_rows, expect_error
 
-SET_UP = """
+FEW = """
 CREATE TABLE t (k INT, v INT, w STRING);
 INSERT INTO t VALUES (1, 10, 'a'), (2, 20, 'b');
-CREATE MATERIALIZED VIEW counts AS SELECT k, count(*) AS n FROM t GROUP BY k;
 CREATE MATERIALIZED VIEW sums AS SELECT k, max(v) AS v FROM t GROUP BY k;
-CREATE VIEW plain AS SELECT k, w FROM t;
 CREATE CONTINUAL TASK keys ON INPUT t AS (INSERT INTO keys SELECT k FROM t);
+"""
+SET_UP = f"""{FEW}
+CREATE MATERIALIZED VIEW counts AS SELECT k, count(*) AS n FROM t GROUP BY k;
+CREATE VIEW plain AS SELECT k, w FROM t;
 CREATE CONTINUAL TASK below ON INPUT keys AS (INSERT INTO below SELECT k + 1 AS k FROM keys);
 SELECT * FROM below
 """
@@ -128,8 +130,7 @@ def test_a_name_does_not_come_to_mean_something_else(con: Connection) -> None:
 
 def test_values_and_types(con: Connection) -> None:
     """NOT NULL is looked at, types widen, defaults fill; outputs and transactions are refused."""
-    con.execute(SET_UP)
-    con.execute("INSERT INTO t VALUES (NULL, 1, 'n')")
+    con.execute(f"{FEW} INSERT INTO t VALUES (NULL, 1, 'n')")
     refused = expect_error(con, "ALTER TABLE t ALTER k SET NOT NULL", "NOT_SUPPORTED")
     assert "holds NULL" in refused.message
     con.execute("DELETE FROM t WHERE k IS NULL; ALTER TABLE t ALTER k SET NOT NULL")
@@ -147,8 +148,7 @@ def test_values_and_types(con: Connection) -> None:
     check_rows(con, "SELECT v FROM sums WHERE k = 6", (3000000000,))
     con.execute("ALTER TABLE t ALTER w SET DEFAULT 'dflt'; INSERT INTO t (k, v) VALUES (7, 7)")
     check_rows(con, "SELECT w FROM t WHERE k = 7", ("dflt",))
-    con.execute("ALTER TABLE t ALTER w DROP DEFAULT; INSERT INTO t (k, v) VALUES (8, 8)")
-    check_rows(con, "SELECT w FROM t WHERE k = 8", (None,))
+    con.execute("ALTER TABLE t ALTER w DROP DEFAULT")
     expect_error(con, "ALTER TABLE keys ADD COLUMN z INT", "OUTPUT_OWNED")
     con.execute("COMMENT ON COLUMN t.k IS 'key'; ALTER TABLE t ADD COLUMN x INT")
     con.execute("ALTER TABLE t RENAME COLUMN x TO `the x`")
@@ -261,7 +261,7 @@ def _properties(con: Connection, name: str) -> object:
 def test_another_connection_is_in_a_transaction(connect: Callable[[], Connection]) -> None:
     """It has the old columns in mind: its COMMIT is told; a read-only one shows, and refuses."""
     con, other = connect(), connect()
-    con.execute(SET_UP)
+    con.execute(FEW)
     other.execute("BEGIN; INSERT INTO t VALUES (9, 9, 'g')")
     con.execute("ALTER TABLE t ADD COLUMN z INT")
     expect_error(other, "COMMIT", "TRANSACTION_CONFLICT")
