@@ -87,7 +87,7 @@ def test_views_fail_while_a_name_means_something_else(con: Connection) -> None:
         refresh = f"WITH (REFRESH POLICY = {policy})"
         con.execute(f"CREATE MATERIALIZED VIEW {name} {refresh} AS {queries[what]}")
     foreign.rename("v", "x")
-    # Then rows come: one shape that fails is enough, and each policy.
+    # After rows came, two of the shapes that fail are enough, with each policy.
     again = [n for n, (what, _) in views.items() if what in OTHERS or what in RECOMPUTED]
     for names in (views, again):
         for name in names:
