@@ -26,8 +26,12 @@ ON_SPARK = {"crash", "properties", "spark"}
 VECTORS = TESTS / "vectors"
 """Cases as JSON, given from outside: read here, never changed."""
 
-# Delta takes 50 tasks to know a table's state unless told otherwise; a table here has a few rows.
-JVM = "-XX:+UseSerialGC -Dspark.databricks.delta.snapshotPartitions=2"
+# Delta takes 50 tasks to know a table's state unless told otherwise, and its VACUUM 10,000 to list
+# a folder; a table here has a few rows.
+JVM = (
+    "-XX:+UseSerialGC -Dspark.databricks.delta.snapshotPartitions=2"
+    " -Dspark.sql.sources.parallelPartitionDiscovery.parallelism=2"
+)
 # On few cores the optimising compiler takes most of a short life: without it the same statements
 # took 32 seconds of CPU, not 55.
 SHORT_LIVED_JVM = f"{JVM} -XX:TieredStopAtLevel=1"
