@@ -39,17 +39,12 @@ QUERIES = (
     # Select list, stars, WHERE, over both tables.
     "SELECT shop.t.a FROM shop.t",
     "SELECT shop.t.* FROM shop.t, default.t",
-    "SELECT default.t.*, shop.t.b FROM shop.t, default.t",
     "SELECT t.* FROM shop.t, default.t",
-    "SELECT t.* FROM shop.t, default.t WHERE shop.t.a = default.t.a",
-    "SELECT shop.t.*, t.* FROM shop.t, default.t",
     "SELECT shop.t.a, default.t.a FROM shop.t, default.t WHERE shop.t.a < default.t.a",
     "SELECT t.a FROM shop.t, default.t",
-    "SELECT t.a FROM shop.t, default.t WHERE shop.t.a = 1",
     "SELECT a FROM shop.t, default.t WHERE shop.t.a = 1",
     "SELECT T.A, SHOP.T.b FROM Shop.T",
     "SELECT `shop`.`t`.`a` + t.b AS n FROM shop.t",
-    "SELECT default.t.a FROM t",
     "SELECT default.t.a, t.b FROM t",
     "SELECT shop.t.a FROM t",
     "SELECT shop.t.a FROM shop.t AS t",
@@ -58,24 +53,19 @@ QUERIES = (
     "SELECT count(DISTINCT shop.t.a, default.t.b) AS n FROM shop.t, default.t",
     "SELECT struct(shop.t.*) AS s FROM shop.t, default.t",
     # Joins.
-    "SELECT shop.t.b, default.t.b FROM shop.t JOIN default.t ON shop.t.a = default.t.a",
     "SELECT shop.t.b, default.t.b FROM shop.t JOIN default.t ON t.a = t.a",
     "SELECT a, shop.t.b, default.t.b FROM shop.t JOIN default.t USING (a)",
     "SELECT a, shop.t.a, default.t.a FROM shop.t FULL JOIN default.t USING (a)",
     "SELECT shop.t.a, default.t.b FROM shop.t LEFT JOIN default.t ON shop.t.a = default.t.a",
-    "SELECT shop.t.a FROM shop.t LEFT ANTI JOIN default.t ON shop.t.a = default.t.a",
     "SELECT shop.t.a FROM shop.t LEFT SEMI JOIN default.t ON shop.t.a = default.t.a",
     "SELECT shop.t.b FROM (shop.t JOIN default.t ON shop.t.a = default.t.a) JOIN shop.u"
     " ON shop.u.a = default.t.a",
     "SELECT shop.t.a FROM shop.t JOIN shop.t ON true",
     "SELECT shop.t.a, y.a FROM shop.t JOIN shop.t AS y ON shop.t.a = y.a + 1",
     # Grouping, HAVING, QUALIFY, ORDER BY, windows.
-    "SELECT shop.t.a, sum(default.t.b) AS n FROM shop.t, default.t GROUP BY shop.t.a",
     "SELECT shop.t.a, sum(default.t.b) AS n FROM shop.t, default.t GROUP BY shop.t.a"
     " HAVING shop.t.a > 1 AND max(default.t.a) > 3",
     "SELECT shop.t.a, max(t.b) AS n FROM shop.t GROUP BY t.a",
-    "SELECT shop.t.a, default.t.a AS o,"
-    " row_number() OVER (PARTITION BY shop.t.a ORDER BY default.t.a) AS n FROM shop.t, default.t",
     "SELECT shop.t.a, default.t.a AS o FROM shop.t, default.t"
     " QUALIFY row_number() OVER (PARTITION BY shop.t.a ORDER BY default.t.a DESC) = 1",
     "SELECT shop.t.a, sum(shop.t.b) OVER w AS n FROM shop.t, default.t"
@@ -84,18 +74,11 @@ QUERIES = (
     # Correlated subqueries, over one and two levels.
     "SELECT shop.t.a FROM shop.t WHERE EXISTS"
     " (SELECT 1 FROM default.t WHERE default.t.a = shop.t.a)",
-    "SELECT default.t.a FROM default.t WHERE NOT EXISTS"
-    " (SELECT 1 FROM shop.t WHERE shop.t.a = default.t.a)",
-    "SELECT shop.t.a, (SELECT max(default.t.b) FROM default.t WHERE default.t.a = shop.t.a) AS m"
-    " FROM shop.t",
     "SELECT t.a, (SELECT max(t.b) FROM default.t WHERE t.a = shop.t.a) AS m FROM shop.t",
-    "SELECT shop.t.a FROM shop.t WHERE shop.t.a IN (SELECT default.t.a FROM default.t)",
     "SELECT shop.t.a FROM shop.t WHERE shop.t.b IN"
     " (SELECT max(shop.t.b) FROM shop.t WHERE shop.t.a > 1)",
     "SELECT shop.t.a FROM shop.t WHERE EXISTS (SELECT 1 FROM default.t WHERE EXISTS"
     " (SELECT 1 FROM shop.u WHERE shop.u.a = default.t.a AND default.t.a = shop.t.a))",
-    "SELECT shop.t.a FROM shop.t WHERE EXISTS (SELECT 1 FROM default.t AS y WHERE EXISTS"
-    " (SELECT 1 FROM shop.u WHERE shop.u.a = shop.t.a AND shop.t.a = y.a))",
     # LATERAL, derived tables, common table expressions, UNION, pipes.
     "SELECT shop.t.a, l.m FROM shop.t, LATERAL"
     " (SELECT sum(default.t.b) AS m FROM default.t WHERE default.t.a <= shop.t.a) AS l",
@@ -105,18 +88,15 @@ QUERIES = (
     "WITH t AS (SELECT shop.t.a + 1 AS a FROM shop.t) SELECT t.a, shop.t.b FROM t, shop.t",
     "WITH c AS (SELECT shop.t.a FROM shop.t) SELECT c.a FROM c JOIN default.t ON c.a = default.t.a",
     "SELECT shop.t.a FROM shop.t UNION ALL SELECT default.t.b FROM default.t",
-    "FROM shop.t |> WHERE shop.t.a > 1 |> SELECT shop.t.b",
     "FROM shop.t |> JOIN default.t ON shop.t.a = default.t.a |> SELECT default.t.b",
     "SELECT shop.t.a FROM shop.t TABLESAMPLE (100 PERCENT), default.t",
     # Aliases that are names of schemas.
-    "SELECT shop.a FROM default.t AS shop",
     "SELECT shop.t.a FROM default.t AS shop JOIN shop.t ON shop.a = shop.t.a",
     "SELECT shop.t.a FROM default.x AS shop",
     "SELECT shop.t.a FROM default.x AS shop, shop.t",
     "SELECT (SELECT max(shop.t.a) FROM default.x AS shop) AS m FROM shop.t",
     "SELECT shop.t.b FROM shop.t WHERE EXISTS"
     " (SELECT 1 FROM default.t AS shop WHERE shop.t.a = shop.a)",
-    "SELECT (SELECT max(shop.t.a) FROM (SELECT id, t FROM default.x) AS shop) AS m FROM shop.t",
     "SELECT shop.t.b FROM shop.t WHERE EXISTS"
     " (SELECT 1 FROM (SELECT id FROM default.x) AS shop WHERE shop.t.a = shop.id)",
     "SELECT (SELECT max(shop.t.a) FROM (SELECT * FROM default.x) AS shop) AS m FROM shop.t",
@@ -126,9 +106,7 @@ QUERIES = (
     "SELECT shop.u.t, shop.t.a FROM shop.u JOIN shop.t ON shop.u.a = shop.t.a",
     "SELECT t.a FROM default.x",
     "SELECT default.x.t.a, x.t.b, shop.t.a FROM default.x",
-    "SELECT shop.t.a FROM default.x, shop.t",
     "SELECT shop.t.a, x.shop.t.a AS s, default.x.shop.t.a AS r FROM default.x, shop.t",
-    "SELECT t.a FROM default.x, shop.t",
     "SELECT t.a, shop.t.b FROM default.x, shop.t",
     "SELECT (SELECT max(shop.t.a) FROM default.x) AS m FROM shop.t",
     "SELECT (SELECT max(t.a) FROM default.x) AS m, shop.t.a FROM shop.t",
@@ -136,7 +114,6 @@ QUERIES = (
     "SELECT x.t.* FROM default.x, shop.t",
     "SELECT default.x.t.* FROM default.x",
     "SELECT transform(list, shop -> shop + shop.t.a) AS l FROM default.x, shop.t",
-    "SELECT transform(list, y -> y + shop.t.a) AS l FROM default.x, shop.t",
     "SELECT transform(list, t -> t + shop.t.a) AS l FROM default.x, shop.t",
 )
 
@@ -196,22 +173,22 @@ def test_query(both: tuple[Connection, SparkSession], query: str) -> None:
 VIEWS = tuple(
     query
     for query in QUERIES
-    if any(word in query for word in ("EXISTS", "(SELECT", "JOIN", "GROUP BY", "OVER", ".*"))
-    and not any(word in query for word in ("LIMIT", "|>", "TABLESAMPLE", "x.t.*", "t.*, t.*"))
-)[::3]
+    if any(
+        word in query
+        for word in (
+            *("LEFT JOIN", "(shop.t JOIN", "HAVING", "QUALIFY", "max(t.b) FROM", "(SELECT * FROM"),
+            *("AND default.t.a = shop.t.a", "AS shop WHERE shop.t.a = shop.a"),
+        )
+    )
+)
 
 
 def test_views(both: tuple[Connection, SparkSession]) -> None:
     """Materialized views have Spark's rows, at first and after a change of each table."""
     con, spark = both
-    views = {}
-    for number, query in enumerate(VIEWS):
-        expected = _of_spark(spark, query)
-        if isinstance(expected, str) or len(set(expected[0])) < len(expected[0]):
-            continue
-        views[f"v{number}"] = query
-        con.execute(f"CREATE MATERIALIZED VIEW v{number} AS {query}")
-    assert len(views) > 10
+    views = {f"v{number}": query for number, query in enumerate(VIEWS)}
+    for view, query in views.items():
+        con.execute(f"CREATE MATERIALIZED VIEW {view} AS {query}")
     _compare(con, spark, views)
     for change in CHANGES:
         con.execute(change)
