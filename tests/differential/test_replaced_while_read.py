@@ -15,7 +15,7 @@ from ctsql.api import Connection
 
 pytestmark = pytest.mark.spark
 
-STEPS, STEPS_LONG = 6, 16
+STEPS, STEPS_LONG = 4, 16
 READ = ("k", "sum(v) AS s")
 OTHER = (
     *("count(*) AS n", "max(w) AS w", "length(max(w)) AS w", "min(v) AS low", "max(v) AS `N-o`"),
@@ -80,12 +80,15 @@ def _check(con: Connection, told: dict[str, Counter[object]], at: str) -> None:
 @pytest.mark.parametrize(
     ("seed", "steps"),
     [
-        (1, STEPS),
-        *(pytest.param(seed, STEPS_LONG, marks=pytest.mark.slow) for seed in range(2, 8)),
+        (7, STEPS),
+        *(pytest.param(seed, STEPS_LONG, marks=pytest.mark.slow) for seed in range(1, 8)),
     ],
 )
 def test_like_a_twin(seed: int, steps: int, connect: Callable[[], Connection]) -> None:
-    """By two processes' connections; a T at which only other columns changed tells nothing."""
+    """By two processes' connections; a T at which only other columns changed tells nothing.
+
+    Of the seeds one whose first steps replace and change most; the slow lane has all, and longer.
+    """
     rng = random.Random(seed)
     cons = [connect(), connect()]
     cons[0].execute("CREATE TABLE t (k INT, v INT, w STRING); INSERT INTO t VALUES (1, 2, 'q')")

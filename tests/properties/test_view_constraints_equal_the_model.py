@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -110,9 +111,23 @@ def _compare(con: Connection, view: str, made: list[Row], at: str) -> None:
     assert {r[2]: int(r[5]) for r in shown} == {n: counts[n] for n, *_ in RULES}, at
 
 
-@pytest.mark.parametrize("policy", ["incremental", "full"])
-@pytest.mark.parametrize("seed", [3])
-def test_histories_equal_the_model(seed: int, policy: str, con: Connection) -> None:
+def _runs(rounds: int, policies: dict[str, int]) -> Any:
+    """Of each policy the seed of a short run in which errors and rows set aside come and go.
+
+    The slow lane adds longer ones.
+    """
+    many = [(policy, seed, 8) for policy in policies for seed in range(1, 4)]
+    return pytest.mark.parametrize(
+        ("policy", "seed", "rounds"),
+        [
+            *((policy, seed, rounds) for policy, seed in policies.items()),
+            *(pytest.param(*run, marks=pytest.mark.slow) for run in many),
+        ],
+    )
+
+
+@_runs(3, {"incremental": 2483, "full": 36})
+def test_histories_equal_the_model(policy: str, seed: int, rounds: int, con: Connection) -> None:
     """Three shapes of queries, looked at after one or after several changes."""
     chance = random.Random(f"{seed} {policy}")
     held, history = _empty_tables(con), list[str]()
@@ -121,24 +136,24 @@ def test_histories_equal_the_model(seed: int, policy: str, con: Connection) -> N
             f"CREATE MATERIALIZED VIEW {view} ({LISTED}) WITH (REFRESH POLICY = {policy})"
             f" AS {query}"
         )
-    for _ in range(5):
+    for _ in range(rounds):
         for _ in range(chance.choice((1, 2))):
             history.append(_write(con, chance, held))
         for view, (_, model) in VIEWS.items():
             _compare(con, view, model(held["feed"], held["side"]), f"{view} after {history}")
 
 
-@pytest.mark.parametrize("policy", ["strict", "full"])
-def test_unique_equals_the_model(policy: str, con: Connection) -> None:
+@_runs(4, {"strict": 490, "full": 812})
+def test_unique_equals_the_model(policy: str, seed: int, rounds: int, con: Connection) -> None:
     """All rows that share a key are set aside, or make another view an error, while they do."""
-    chance = random.Random(policy)
+    chance = random.Random(f"{seed} {policy}")
     held, history = _empty_tables(con), list[str]()
     options, query = f"WITH (REFRESH POLICY = {policy})", "SELECT k, v FROM feed WHERE v <> 5"
     con.execute(
         f"CREATE MATERIALIZED VIEW one (k UNIQUE ON VIOLATION QUARANTINE, v) {options} AS {query}"
     )
     con.execute(f"CREATE MATERIALIZED VIEW strict_one (UNIQUE (k)) {options} AS {query}")
-    for _ in range(6):
+    for _ in range(rounds):
         history.append(_write(con, chance, held))
         rows = [r for r in held["feed"].elements() if r[1] not in (None, 5)]
         keys = Counter(k for k, _ in rows if k is not None)
