@@ -21,6 +21,8 @@ Env = dict[alg.Col, Any]
 From = frozenset[tuple[alg.Scan, int]]
 Row = tuple[Env, From]
 NOWHERE: From = frozenset()
+_ANSWERS: dict[str, list[tuple[Any, ...]]] = {}
+"""The rows of each text that reads no table: the same few values come in query after query."""
 
 
 class UnsupportedQuery(Exception):
@@ -60,13 +62,12 @@ class ByHand:
     ) -> None:
         self.connection = connection
         self.tables = tables
-        self._answers: dict[str, list[tuple[Any, ...]]] = {}
 
     def ask(self, spark_sql: str) -> list[tuple[Any, ...]]:
         """The rows of a text that reads no table."""
-        if spark_sql not in self._answers:
-            self._answers[spark_sql] = self.connection.execute(translated(spark_sql)).fetchall()
-        return self._answers[spark_sql]
+        if spark_sql not in _ANSWERS:
+            _ANSWERS[spark_sql] = self.connection.execute(translated(spark_sql)).fetchall()
+        return _ANSWERS[spark_sql]
 
     # ---- expressions
 
