@@ -36,7 +36,13 @@ ROUNDS = {
 }
 
 
-@pytest.mark.parametrize("name", ROUNDS)
+SLOW = ("orders and their lines",)
+"""A round of one table and a round of all tables show as much; test_random_plans has others."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in ROUNDS]
+)
 def test_stored_plus_change_is_recomputed(duck: Duck, views: dict[int, View], name: str) -> None:
     """Signed changes, affected keys and first rows all give what the query gives."""
     for number, view in views.items():
