@@ -34,17 +34,24 @@ def told(con: Connection, text: str) -> list[Any]:
 
 
 @pytest.fixture
-def shop(con: Connection) -> Connection:
-    """A table, a stored view, a plain view and a task over it."""
-    con.execute(
-        "CREATE TABLE t (k INT, v DOUBLE); INSERT INTO t VALUES (1, 1.0), (1, 1.0), (2, 2.0);"
+def feed(con: Connection) -> Connection:
+    """A table."""
+    con.execute("CREATE TABLE t (k INT, v DOUBLE)")
+    con.execute("INSERT INTO t VALUES (1, 1.0), (1, 1.0), (2, 2.0)")
+    return con
+
+
+@pytest.fixture
+def shop(feed: Connection) -> Connection:
+    """A stored view, a plain view and a task over it."""
+    feed.execute(
         "CREATE MATERIALIZED VIEW m AS SELECT k, count(*) AS n FROM t GROUP BY k;"
         "CREATE VIEW p AS SELECT k, sum(v) AS s FROM t GROUP BY k;"
         "CREATE CONTINUAL TASK c (k INT, v DOUBLE) ON INPUT t AS ("
         "DELETE FROM c WHERE k IN (SELECT k FROM t);"
         "INSERT INTO c SELECT k, max(v) FROM t GROUP BY k)"
     )
-    return con
+    return feed
 
 
 def test_each_kind_is_told_its_net_changes_in_order(
@@ -110,13 +117,13 @@ def _crash(con: Connection, name: str) -> None:
 
 
 def test_a_named_reader_goes_on_after_a_restart(
-    shop: Connection, connect: Callable[[], Connection]
+    feed: Connection, connect: Callable[[], Connection]
 ) -> None:
     """A T that was given out whole does not come again; one given out in part does, whole."""
     first = _taken(connect(), "Reader", 2)
-    assert summed((t, d, *row) for t, d, row in first) == contents(shop, "t")
-    shop.execute("INSERT INTO t VALUES (3, 3.0), (4, 4.0)")
-    shop.execute("INSERT INTO t VALUES (5, 5.0)")
+    assert summed((t, d, *row) for t, d, row in first) == contents(feed, "t")
+    feed.execute("INSERT INTO t VALUES (3, 3.0), (4, 4.0)")
+    feed.execute("INSERT INTO t VALUES (5, 5.0)")
     half = _taken(connect(), "reader", 1)
     with pytest.raises(ZeroDivisionError):
         _crash(connect(), "reader")
@@ -127,16 +134,16 @@ def test_a_named_reader_goes_on_after_a_restart(
     assert again == rest
     assert half == rest[:1]
     assert [(c.diff, c.row) for c in rest][2:] == [(1, (5, 5.0))]
-    assert summed((t, d, *row) for t, d, row in first + rest) == contents(shop, "t")
+    assert summed((t, d, *row) for t, d, row in first + rest) == contents(feed, "t")
     assert _taken(connect(), "reader", 1) == []
 
 
-def test_batches_are_acknowledged_by_hand(shop: Connection) -> None:
+def test_batches_are_acknowledged_by_hand(feed: Connection) -> None:
     """With auto_commit=False nothing but commit() moves the position, batch by batch."""
-    shop.execute("INSERT INTO t VALUES (8, 8.0)")
+    feed.execute("INSERT INTO t VALUES (8, 8.0)")
 
     def read(count: int) -> list[list[Any]]:
-        sub = shop.subscribe("t", reader="hand", begin=0, up_to="now", auto_commit=False)
+        sub = feed.subscribe("t", reader="hand", begin=0, up_to="now", auto_commit=False)
         found = []
         for batch in sub.batches():
             found.append(sorted(batch))
@@ -149,11 +156,11 @@ def test_batches_are_acknowledged_by_hand(shop: Connection) -> None:
     both = read(2)
     assert len(both) == 2
     assert read(1) == []
-    shop.execute("DROP SUBSCRIPTION hand")
+    feed.execute("DROP SUBSCRIPTION hand")
     assert read(1) == both[:1]
     assert read(5) == both[1:]
     with pytest.raises(CtsqlError, match="only a reader with a name"):
-        shop.subscribe("t").commit()
+        feed.subscribe("t").commit()
 
 
 def test_changes_come_while_others_write(shop: Connection) -> None:
@@ -213,19 +220,19 @@ def test_readers_are_listed_kept_and_dropped(
     expect_error(shop, "DROP SUBSCRIPTION 'nightly'", "UNKNOWN_RELATION")
 
 
-def test_a_failed_task_is_told_up_to_its_failure(shop: Connection) -> None:
+def test_a_failed_task_is_told_up_to_its_failure(feed: Connection) -> None:
     """Everything before comes first, then the error; after SKIP it goes on."""
-    shop.execute(
+    feed.execute(
         "CREATE CONTINUAL TASK d (x INT) ON INPUT t AS (INSERT INTO d SELECT 10 / (k - 4) FROM t)"
     )
-    shop.execute("INSERT INTO t VALUES (5, 0)")
-    shop.execute("INSERT INTO t VALUES (4, 0)")
+    feed.execute("INSERT INTO t VALUES (5, 0)")
+    feed.execute("INSERT INTO t VALUES (4, 0)")
     got: list[Change] = []
     with pytest.raises(CtsqlError, match="TASK_FAILED"):
-        got.extend(shop.subscribe("d", reader="d", begin=0))
+        got.extend(feed.subscribe("d", reader="d", begin=0))
     assert got[-1].row == (10,)
-    shop.execute("ALTER CONTINUAL TASK d SKIP; INSERT INTO t VALUES (6, 0)")
-    assert [row[1:] for row in told(shop, "d AS 'd'")] == [(1, 5)]
+    feed.execute("ALTER CONTINUAL TASK d SKIP; INSERT INTO t VALUES (6, 0)")
+    assert [row[1:] for row in told(feed, "d AS 'd'")] == [(1, 5)]
 
 
 def test_refused_starts_and_ends(shop: Connection) -> None:
