@@ -10,6 +10,7 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.runtime.delta.stores.locks import JVM_LOCK_FILE, commit_lock, folder_lock
 from tests.helpers.processes import race
+from tests.helpers.sample_warehouse import latest_by_commits
 from tests.helpers.table_folder import check_written_once, folder, orphans
 from tests.scenarios.runner import assert_rows
 
@@ -51,7 +52,8 @@ def test_two_processes(warehouse: Path, connect: Callable[[], Connection]) -> No
         assert isinstance(v, int)
         sums[k] = sums.get(k, 0) + v
     assert_rows(con.execute("SELECT * FROM summed").fetchall(), sums.items(), "summed")
-    con.execute("SELECT * FROM latest")
+    latest = con.execute("SELECT * FROM latest").fetchall()
+    assert_rows(latest, latest_by_commits(con).items(), "latest")
     names = {row[1] for row in con.execute("SHOW TABLES").fetchall()}
     assert {"own_a", "own_b"} <= names
     for name in ("copy", "latest", "summed"):
