@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.crash.killed_processes import Child, crew_of, seconds, stored, table_of
+from tests.crash.killed_processes import SECONDS_TO_END, Child, crew_of, seconds, stored, table_of
+from tests.crash.test_killed import killing
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
-
-SECONDS_TO_END = 240
 
 
 def _rows(n: int, count: int) -> pa.Table:
@@ -70,13 +69,7 @@ def test_writers_of_other_engines(warehouse: Path, tmp_path: Path) -> None:
             target=lambda: models.append(write_by_delta_rs(tables["by_rust"], crew.seed, until))
         )
         rust.start()
-        while time.monotonic() < until:
-            time.sleep(draw.choice([3, 8, 15]))
-            name = draw.choice(sorted(running))
-            if not running[name].is_up() and draw.random() < 0.95:
-                continue
-            crew.kill(running[name])
-            running[name] = start(name, until - time.monotonic())
+        killing(crew, draw, running, until, start)
         rust.join()
         spark.finish(SECONDS_TO_END)
         running["beside"].finish(SECONDS_TO_END)
