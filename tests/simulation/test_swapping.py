@@ -16,7 +16,7 @@ SEEDS = (*range(60), 83, 309, 627, 870, 1626, 1990)
 replacement leaves the catalog, as the answer to its swap is lost, and is there again; in 870 a
 cutover is bound between looks at the catalog and at the timeline; in 1626 and 1990 a replacement
 goes while a process is about to run it."""
-SEEDS_MAX, SEEDS_OF_SHAPE = 60, 120
+SEEDS_MAX = 60
 
 
 def test_every_commit_is_of_what_was_decided() -> None:
@@ -29,10 +29,20 @@ def test_every_commit_is_of_what_was_decided() -> None:
     assert sum(r.applied_count for r in found) > 20
 
 
-@pytest.mark.parametrize("shape", [Shape.OUTPUTS, Shape.QUARANTINE])
-def test_all_that_a_task_writes_is_swapped_at_one_t(shape: Shape) -> None:
-    """Its outputs, and its quarantine, hold at every T what was decided, also when it is killed."""
-    found = [ran(Swapping(seed, shape)) for seed in range(SEEDS_OF_SHAPE)]
+@pytest.mark.parametrize(
+    ("shape", "seeds"),
+    [
+        (Shape.OUTPUTS, range(60)),
+        (Shape.QUARANTINE, range(120)),
+        pytest.param(Shape.OUTPUTS, range(60, 240), marks=pytest.mark.slow),
+    ],
+)
+def test_all_that_a_task_writes_is_swapped_at_one_t(shape: Shape, seeds: range) -> None:
+    """Its outputs, and its quarantine, hold at every T what was decided, also when it is killed.
+
+    The slow lane has more seeds of the outputs.
+    """
+    found = [ran(Swapping(seed, shape)) for seed in seeds]
     assert sum(r.written_count for r in found) > 20
     assert sum(r.loss_count for r in found) > 0
     assert sum(r.stood_count for r in found) > 0
