@@ -256,3 +256,18 @@ class View:
             row: n for row, n in self.stored.items() if tuple(row[p] for p in places) not in keys
         }
         return Counter(kept) + wanted
+
+    def check_round(self, changed_tables: Collection[str], what: str) -> bool:
+        """Follow a round in each way that the plan has, to the query's rows; did these change?"""
+        wanted = self.duck.current(self.sql)
+        old = self.plan.normal().sql(name_by(lambda use: f"{use.table}__old"))
+        self.duck.connection.execute(f"CREATE OR REPLACE TABLE __ct_view AS {translated(old)}")
+        if self.plan.inexact is None:
+            assert self.refresh(changed_tables) == wanted, what
+            assert self.refresh_keyed(changed_tables) in (None, wanted), what
+        elif self.plan.first_rows(changed_tables) is None:
+            assert wanted == self.stored, what
+        else:
+            found, holds = self.refresh_first_rows(changed_tables)
+            assert not holds or found == wanted, what
+        return wanted != self.stored
