@@ -1,6 +1,6 @@
 """A warehouse with every kind of object over one feed, and the model of what they must hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ctsql.api import Connection
@@ -49,20 +49,15 @@ def latest_by_commits(con: Connection) -> dict[int, int]:
     return {k: v for _, k, v in sorted(tuple(row) for row in rows)}
 
 
-def check(con: Connection, at: str, *, latest: Mapping[int, int] | None = None) -> None:
-    """Contents equal the model, each T was written once and in order.
-
-    Args:
-        latest: what the upsert must hold; without it each key's largest value.
-    """
+def check(con: Connection, at: str) -> None:
+    """Contents equal the model, each T was written once and in order."""
     feed = [(int(str(k)), int(str(v))) for k, v in con.execute("SELECT * FROM feed").fetchall()]
     largest: dict[int, int] = {}
     sums: dict[int, int] = {}
     for k, v in feed:
         largest[k] = max(v, largest.get(k, v))
         sums[k] = sums.get(k, 0) + v
-    latest = largest if latest is None else latest
-    assert_rows(con.execute("SELECT * FROM latest").fetchall(), latest.items(), f"latest {at}")
+    assert_rows(con.execute("SELECT * FROM latest").fetchall(), largest.items(), f"latest {at}")
     assert_rows(con.execute("SELECT * FROM copy").fetchall(), feed, f"copy {at}")
     assert_rows(con.execute("SELECT * FROM summed").fetchall(), sums.items(), f"summed {at}")
     for name in OUTPUTS:
