@@ -312,15 +312,18 @@ class ModelWarehouse:
         return seen
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("seed", "rounds"),
+    [(1, 4), *(pytest.param(n, 8, marks=pytest.mark.slow) for n in (1, 2))],
+)
 def test_like_a_model(
-    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch, seed: int
+    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch, seed: int, rounds: int
 ) -> None:
     """Whatever is written, however time goes on, whoever looks: each row at its own T."""
     model = ModelWarehouse(connect, seed)
     monkeypatch.setattr(clock, "now_ms", lambda: model.now)
     model.create()
-    for _ in range(8):
+    for _ in range(rounds):
         model.change()
         model.now += model.random.choice((0, SECOND, 10 * SECOND, 10 * SECOND))
         if model.random.random() < 0.5:
@@ -373,15 +376,18 @@ def _changes_seen(model: ModelWarehouse, start: int) -> Counter[tuple[object, ..
 
 
 @pytest.mark.parametrize(
-    ("seed", "whole_files"),
+    ("seed", "rounds", "whole_files"),
     [
-        (3, False),
-        pytest.param(4, True, marks=pytest.mark.slow),
-        pytest.param(5, False, marks=pytest.mark.slow),
+        (3, 3, False),
+        *(pytest.param(n, 5, n == 4, marks=pytest.mark.slow) for n in (3, 4, 5)),
     ],
 )
 def test_rows_that_only_leave(
-    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch, seed: int, whole_files: bool
+    connect: Callable[[], Connection],
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    rounds: int,
+    whole_files: bool,
 ) -> None:
     """Where time does nothing but let rows go: with and without changes, restarts, compaction."""
     model = ModelWarehouse(connect, seed)
@@ -408,7 +414,7 @@ def test_rows_that_only_leave(
         us = max(con.now(), model.now) * 1_000
         assert found == [sorted(_staying(model.rows, us)), sorted(_latest(model.rows, us))]
 
-    for turn in range(5):
+    for turn in range(rounds):
         model.change()
         if model.random.random() < 0.3:
             check(model.con)
