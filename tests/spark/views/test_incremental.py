@@ -243,15 +243,13 @@ INSERT INTO one VALUES (0.0, '2')
 EXACT_ROUNDS = (
     "INSERT INTO t VALUES (0, 5.5, 4.00), (1, 7, 9.00), (1, 8, 1.00), (2, 0.0, 9.00)",
     "UPDATE t SET f = 0.0 WHERE k = 1 AND f = 0; UPDATE one SET f = CAST('-0.0' AS DOUBLE)",
-    "UPDATE t SET f = CAST('-0.0' AS DOUBLE), d = d + 1 WHERE k = 1",
+    "UPDATE t SET f = CAST('-0.0' AS DOUBLE), d = d + 1 WHERE k = 1; "
     "INSERT INTO one VALUES (3, '02')",
 )
 EXACT_VIEWS = {
     "lowest": "SELECT k, f FROM t ORDER BY k, f LIMIT 3",
     "beside": "SELECT k, (SELECT min(f) FROM one) AS f FROM t WHERE k < 2",
     "means": "SELECT k, sum(d) AS s, count(*) AS n, sum(d) / count(*) AS mean FROM t GROUP BY k",
-    "texts": "SELECT CAST(q AS STRING) AS x FROM "
-    "(SELECT k AS q FROM t UNION ALL SELECT f FROM one)",
     "found": "SELECT t.k, x.q FROM one o JOIN (SELECT s AS q FROM one UNION ALL SELECT k FROM t) x "
     "ON o.s = x.q JOIN t ON t.k = x.q",
     "in_both": "SELECT s FROM one INTERSECT SELECT k FROM t",
