@@ -78,9 +78,10 @@ def _compare(con: Connection, name: str, model: Model, at: str) -> None:
     assert counted == {n: model.counts[n] for n, *_ in CONSTRAINTS}, at
 
 
+@pytest.mark.parametrize("rounds", [3, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("held_by", ["driver", "spark"])
 def test_histories_equal_the_model(
-    held_by: str, con: Connection, monkeypatch: pytest.MonkeyPatch
+    held_by: str, rounds: int, con: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two bodies over a random history, looked at after one or after several Ts."""
     chance = random.Random(7)
@@ -96,7 +97,7 @@ def test_histories_equal_the_model(
             f"CREATE CONTINUAL TASK {name} (k INT, v INT, {LISTED}) ON INPUT feed AS ({delete}"
             f" INSERT INTO {name} SELECT * FROM feed)"
         )
-    for step in range(4):
+    for step in range(rounds):
         for _ in range(chance.choice((1, 3))):
             rows = [(chance.choice(values), chance.choice(values)) for _ in range(5)]
             if step == 2:

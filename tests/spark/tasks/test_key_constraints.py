@@ -51,9 +51,10 @@ def _insert(con: Connection, rows: list[Row]) -> None:
     con.execute(f"INSERT INTO feed VALUES {', '.join(texts)}")
 
 
+@pytest.mark.parametrize("rounds", [3, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("by", ["driver", "spark"])
 def test_histories_equal_the_model(
-    by: str, con: Connection, monkeypatch: pytest.MonkeyPatch
+    by: str, rounds: int, con: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two bodies, one that replaces rows."""
     chance = random.Random(11)
@@ -69,7 +70,7 @@ def test_histories_equal_the_model(
             f" VIOLATION DROP) ON INPUT feed AS ({delete} INSERT INTO {name} SELECT * FROM feed)"
         )
     history: list[object] = []
-    for _ in range(5):
+    for _ in range(rounds):
         for _ in range(chance.choice((1, 2))):
             ks, ws = [None, 1, 2, 3, 4, 9], [None, "a", "b", "c", "a", "a"]
             rows: list[Row] = [(chance.choice(ks), chance.choice(ws)) for _ in range(5)]
