@@ -14,7 +14,7 @@ from ctsql.api import Connection
 from tests.helpers.odd_uses import TABLES, OddUses, foreign
 
 SEED = int(os.environ.get("CTSQL_SEED", "0"))
-USES = int(os.environ.get("CTSQL_USES", "120"))
+USES = int(os.environ.get("CTSQL_USES", "80"))
 
 
 def check(con: Connection, seed: int, uses: int) -> None:
@@ -43,4 +43,4 @@ def test_own_errors(con: Connection) -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_own_errors_of_longer_runs(part: int, con: Connection) -> None:
     """Many, of uses that no other run had."""
-    check(con, (SEED or random.SystemRandom().randrange(1, 10**6)) + part, 10 * USES)
+    check(con, (SEED or random.SystemRandom().randrange(1, 10**6)) + part, 15 * USES)
