@@ -192,7 +192,6 @@ def _expected(rows: list[Row], at: int) -> dict[str, Rows]:
             if max(r.until for r in own) > us
         ],
         "days": [(r.k,) for r in rows if today - 1 <= r.since // 1_000 // DAY <= today],
-        "coming": [(r.k, r.n) for r in rows if r.n > 0 and r.since <= us],
         "means": _means(_live(rows, us)),
     }
 
