@@ -21,9 +21,11 @@ from tests.helpers.opened import table_of
 def table(con: Connection) -> DeltaTable:
     """Four files, with the rows 0 to 3."""
     con.execute("CREATE TABLE a (k INT)")
-    for n in range(4):
-        con.execute(f"INSERT INTO a VALUES ({n})")
-    return table_of(con, "a")
+    made = table_of(con, "a")
+    rows = "SELECT CAST(id AS INT) FROM range(0, 4, 1, 4)"
+    con.spark.sql(f"INSERT INTO {table_at(made.location)} {rows}")
+    assert len(_files(made)) == 4
+    return made
 
 
 def test_an_append_goes_on_over_a_compaction(table: DeltaTable) -> None:

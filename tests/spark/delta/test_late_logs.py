@@ -60,7 +60,7 @@ def test_tables_have_checkpoints_of_their_own(con: Connection) -> None:
     """By Delta, in the commit that the interval hits; a log is read from the newest one on."""
     con.execute("CREATE TABLE a (k INT)")
     con.execute("CREATE CONTINUAL TASK o (k INT) ON INPUT a AS (INSERT INTO o TABLE a)")
-    con.execute("CREATE TABLE b (k INT) TBLPROPERTIES ('delta.checkpointInterval' = '8')")
+    con.execute("CREATE TABLE b (k INT) TBLPROPERTIES ('delta.checkpointInterval' = '4')")
     named = {name: table_of(con, name) for name in ("a", "o")}
     named["timeline"] = engine_of(con).timeline.table
     intervals = {
@@ -69,12 +69,12 @@ def test_tables_have_checkpoints_of_their_own(con: Connection) -> None:
     }
     assert (intervals["a"], intervals["timeline"]) == (103, 97)
     assert 100 < intervals["o"] < 140
-    for n in range(16):
+    for n in range(8):
         con.execute(f"INSERT INTO b VALUES ({n})")
     there = folder(con, "b").glob("_delta_log/*.checkpoint*.parquet")
-    assert sorted(int(path.name.partition(".")[0]) for path in there) == [8, 16]
+    assert sorted(int(path.name.partition(".")[0]) for path in there) == [4, 8]
     with connect(con.warehouse, spark=con.spark) as again:
-        assert again.execute("SELECT count(*), sum(k) FROM b").fetchall() == [(16, 120)]
+        assert again.execute("SELECT count(*), sum(k) FROM b").fetchall() == [(8, 28)]
 
 
 def _commits_behind(table: DeltaTable) -> int:
