@@ -252,30 +252,6 @@ def follow(view: View) -> None:
     assert moved >= 2, "the rounds do not exercise this query"
 
 
-SHOWN = {
-    "all counted": "SELECT k, sum(v) AS s, count(v) AS m, count(*) AS n FROM t GROUP BY k",
-    "rows counted": "SELECT count(*) AS n, k, sum(v) AS s FROM t GROUP BY k",
-    "nothing counted": "SELECT k % 2 AS p, s, sum(v) AS n FROM t GROUP BY p, s",
-    "values counted": "SELECT s, count(v) AS m FROM t GROUP BY s",
-    "over a join": "SELECT t.k, sum(w * 2) AS n, count(*) AS m FROM t JOIN u ON t.k = u.k "
-    "GROUP BY t.k",
-    "decimals": "SELECT k, sum(d) AS d, count(*) AS n FROM u GROUP BY k",
-    "under a projection": "SELECT n + 1 AS more, k, n, s FROM "
-    "(SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k)",
-}
-
-
-@pytest.mark.parametrize("name", SHOWN)
-@pytest.mark.parametrize("with_state", [True, False], ids=["with state", "by keys"])
-def test_groups_that_the_view_shows(name: str, with_state: bool) -> None:
-    """Their changes are added to stored groups, or they are computed from all their rows."""
-    view = View(filled(), SHOWN[name])
-    assert view.plan.kept_state is not None
-    if with_state:
-        view.keep_state()
-    follow(view)
-
-
 INEXACT = {
     "float sum": "SELECT k, sum(f) AS n FROM t GROUP BY k",
     "any value": "SELECT s, count(*), any_value(s) FROM t GROUP BY s",

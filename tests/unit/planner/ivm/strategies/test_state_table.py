@@ -35,6 +35,11 @@ GROUPED = {
     "sum not shown": "SELECT k FROM t GROUP BY k HAVING sum(v) > 3",
     "over an outer join": "SELECT u.k, avg(v) AS a, count(w) AS n FROM u LEFT JOIN t ON u.k = t.k "
     "GROUP BY u.k",
+    "two keys, nothing counted": "SELECT k % 2 AS p, b, sum(v) AS n FROM t GROUP BY p, b",
+    "over a join": "SELECT t.k, sum(w * 2) AS n, count(*) AS m FROM t JOIN u ON t.k = u.k "
+    "GROUP BY t.k",
+    "under a projection": "SELECT n + 1 AS more, k, n, s FROM "
+    "(SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k)",
     "quotient": "SELECT k, sum(v) / count(v) AS q FROM t GROUP BY k HAVING count(v) > 0",
 }
 LIMITED = {
