@@ -169,7 +169,7 @@ def test_other_settings_are_another_plan(
     rows = local(con, ROWS.format(first=0, end=1))
     for value, wanted in (*by_value.items(), next(iter(by_value.items()))):
         with setting(con.spark, name, value):
-            for _ in range(3):
+            for _ in range(2):
                 assert computed(con, text, {"a": rows}).arrow.column("x").to_pylist() == [wanted]
 
 
@@ -202,7 +202,7 @@ def test_what_changes_is_planned_each_time(con: Connection, text: str) -> None:
         "CREATE OR REPLACE TEMPORARY FUNCTION thrice(k BIGINT) RETURNS BIGINT RETURN 3 * k"
     )
     rows = local(con, ROWS.format(first=0, end=3))
-    for _ in range(3):
+    for _ in range(2):
         made = query(con, text, {"a": rows})
         assert isinstance(made.collect(), LocalRows)
         assert not is_planned(made)
