@@ -176,8 +176,13 @@ VIEWS = tuple(
     if any(
         word in query
         for word in (
-            *("LEFT JOIN", "(shop.t JOIN", "HAVING", "QUALIFY", "max(t.b) FROM", "(SELECT * FROM"),
-            *("AND default.t.a = shop.t.a", "AS shop WHERE shop.t.a = shop.a"),
+            "LEFT JOIN",
+            "(shop.t JOIN",
+            "HAVING",
+            "QUALIFY",
+            "max(t.b) FROM",
+            "(SELECT * FROM",
+            "AS shop WHERE shop.t.a = shop.a",
         )
     )
 )
