@@ -1,6 +1,6 @@
 """Reads the logs for the status page, by the functions of the system tables.
 
-A :class:`Lookup` caches the newest commits of each object, and the objects with what they read
+A :class:`Lookup` caches the last change of each object, and the objects with what they read
 until the catalog changes. It belongs to one thread.
 """
 
@@ -82,7 +82,6 @@ class Lookup:
             if catalog is not self._catalog:
                 self._objects = list(objects(reader, catalog))
                 self._reads = list(dependencies(reader, catalog))
-                self._changes = {i: c for i, c in self._changes.items() if i in catalog.items}
                 self._catalog = catalog
                 self._catalogs += 1
             return overview(
@@ -141,17 +140,18 @@ class Lookup:
             )
 
     def _last_changes(self, reader: LogReader) -> dict[str, LastChange]:
+        found = {}
         for item in reader.catalog:
             if item.location is None or item.problem:
                 continue
             try:
                 table = reader.relations.table(item)
-                self._changes[item.id] = last_change(table, self._changes.get(item.id))
+                found[item.id] = last_change(table, self._changes.get(item.id))
             except CtsqlError as problem:
                 if problem.condition not in UNREADABLE:
                     raise
-                self._changes.pop(item.id, None)
-        return self._changes
+        self._changes = found
+        return found
 
 
 def _plan(reader: LogReader, item: Item, row: GraphNode) -> str | None:
