@@ -131,9 +131,9 @@ class ViewRefresh:
         if outcome.reason == "TEXTS_FAILED" and self.state.is_used:
             self.state.refuse(outcome.reason)
         started_at = clock()
-        # The first stop is by a guess, so the next refresh may need the groups.
-        is_guess = outcome.reason == "TOOK_LONGER" and self.costs.fulls == 1
-        by_groups = outcome.reason == "FIRST_WRITE" or (is_guess and not self.state.is_refused)
+        # A stop by a guess may be wrong, so the next refresh may need the groups.
+        is_doubtful = outcome.reason == "TOOK_LONGER" and self.costs.is_guess
+        by_groups = outcome.reason == "FIRST_WRITE" or is_doubtful
         if not (by_groups and self._recompute_by_groups()):
             recompute(self.context)
         done = RefreshOutcome(
@@ -151,11 +151,11 @@ class ViewRefresh:
     def _recompute_by_groups(self) -> bool:
         """Fill the view's state table, and compute the view from its groups.
 
-        The tables are read once for both. False if the view has no state table, or if the next
-        refresh is unlikely to be incremental: then nothing is staged for the view.
+        The tables are read once for both. False if the view has no state table, or a refused one,
+        or if the next refresh is unlikely to be incremental: then nothing is staged for the view.
         """
         at = self.warehouse.schedules.shown_at(self.item, self.time)
-        if at is None or not self.context.is_strict_arithmetic():
+        if at is None or self.state.is_refused or not self.context.is_strict_arithmetic():
             return False
         if awaits_columns(self.warehouse, self.item) or is_redefined(self.warehouse, self.item):
             return False

@@ -135,8 +135,13 @@ class Costs:
         """
         if self.full_ms is None:
             return None
-        part = (4 if sizes.are_few else 2) if self.fulls == 1 else 1
+        part = (4 if sizes.are_few else 2) if self.is_guess else 1
         return self.full_ms // part * (COLD_TIMES if is_cold else 1)
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether the expected time of a recomputation is guessed from the first one."""
+        return self.fulls == 1
 
     @staticmethod
     def of(metadata: object) -> "Costs":
@@ -186,7 +191,7 @@ class Costs:
                     untried=self.untried + 1,
                     fulls=min(self.fulls + 1, 2),
                 )
-                # The first expectation is a guess, so the refresh may have been stopped too early.
+                # By a guess the refresh may have been stopped too early.
                 is_slow = tried_ms > 0 and (self.fulls > 1 or tried_ms >= ms)
                 return costs._slow(changed) if is_slow else costs
             case _:
