@@ -162,10 +162,9 @@ class PreparedQuery:
 
     @cached_property
     def state_digest(self) -> str:
-        """Identifies the contents of the state table that the plan keeps; empty for none."""
+        """Identifies the contents of the state table; the plan must keep one."""
         state = self.plan.kept_state
-        if state is None:
-            return ""
+        assert state is not None
         text = self.plan.initial_state(state.number).sql(name_by(lambda use: use.table))
         columns = [(name, c.name, c.type) for name, t in self.tables.items() for c in t.columns]
         return digest_of(f"{text}\n{state.columns}\n{sorted(columns)}")

@@ -118,7 +118,7 @@ def is_current(
 
 
 def digest_of(text: str) -> str:
-    """The digest of a text that defines a table's contents [one-table-per-digest]."""
+    """The digest of a text, such as one that defines a table's contents [one-table-per-digest]."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
