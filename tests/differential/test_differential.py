@@ -85,7 +85,7 @@ def test_fixed_part(con: Connection, tmp_path: Path) -> None:
     home = replace(home, arrivals=tuple(by_name[name] for name in FIXED_ROUNDS))
     cells = [Cell(tuple(KIND[k] for k in kinds), WAY[way]) for way, kinds in FIXED.items()]
     tasks = [ModelTask(TASK[way], KIND[kind]) for way, kind in FIXED_TASKS]
-    run(con, tmp_path, home, cells, tasks, size=8, seed=FIXED_SEED, every=1, readers=0, checks=0)
+    run(con, tmp_path, home, cells, tasks, size=8, seed=FIXED_SEED, every=1, readers=0, checks=1)
 
 
 def test_types_that_are_not_stored(con: Connection) -> None:
