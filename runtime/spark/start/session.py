@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 
+from filelock import FileLock
 from py4j.protocol import Py4JError
 from pyspark import SparkConf
 from pyspark.errors import PySparkException
@@ -44,8 +45,10 @@ from ctsql.runtime.spark.start.environment import (
     Java,
     check_java,
     check_spark_home,
+    configured,
     explain_start_failure,
     is_local,
+    ivy_jars_folder,
 )
 from ctsql.runtime.spark.start.jvm_options import Life, jvm_settings
 
@@ -68,7 +71,8 @@ def start_spark(
         _check_alone()
         try:
             # Not by the builder, which SPARK_REMOTE sends to Spark Connect.
-            session = SparkSession(start_jvm(conf, chatter))
+            with _one_ivy(options):
+                session = SparkSession(start_jvm(conf, chatter))
         except (PySparkException, Py4JError, OSError) as problem:
             chatter.seek(0)
             output = chatter.read().decode(errors="replace")
@@ -79,6 +83,21 @@ def start_spark(
             hint = "Restart the process, and use ctsql before another Spark."
             raise error("SPARK_ERROR", message=message, detail="", hint=hint)
         return session
+
+
+@contextmanager
+def _one_ivy(settings: Mapping[str, str]) -> Iterator[None]:
+    """If Spark will fetch JARs, wait for other processes that do.
+
+    Ivy does not lock its cache: of two first starts at once, one failed.
+    """
+    if "spark.jars.packages" not in settings:
+        yield
+        return
+    folder = Path(configured("spark.jars.ivy") or ivy_jars_folder().parent)
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "ctsql.lock"):
+        yield
 
 
 def _check_alone() -> None:

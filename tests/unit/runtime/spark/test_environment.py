@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from filelock import FileLock, Timeout
 from pyspark import SparkContext
 
 from ctsql.catalog.errors import CtsqlError
@@ -14,6 +16,7 @@ from ctsql.runtime.spark.start.environment import (
     check_java,
     delta_jars,
     explain_start_failure,
+    ivy_jars_folder,
     spark_builder_config,
 )
 from ctsql.runtime.spark.start.session import start_spark
@@ -236,6 +239,27 @@ def test_a_jvm_of_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
         start_spark({"spark.master": "local[1]"})
     assert "Restart the process" in (caught.value.hint or "")
     session.stop.assert_called_once()
+
+
+@pytest.mark.parametrize("fetches", [True, False])
+def test_one_process_fetches_jars(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fetches: bool
+) -> None:
+    """Another one waits for it; a start that fetches nothing does not."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def start_jvm(*_: object) -> None:
+        folder = ivy_jars_folder().parent
+        folder.mkdir(exist_ok=True)
+        lock = FileLock(folder / "ctsql.lock")
+        with pytest.raises(Timeout) if fetches else nullcontext():
+            lock.acquire(blocking=False)
+        raise OSError("seen")
+
+    monkeypatch.setattr("ctsql.runtime.spark.start.session.start_jvm", start_jvm)
+    settings = {"spark.jars.packages": "a:b:1"} if fetches else {}
+    with pytest.raises(CtsqlError, match="seen"):
+        start_spark(settings)
 
 
 def test_run_as_a_program(
