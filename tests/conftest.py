@@ -6,6 +6,7 @@ that starts Spark by mistake fails there.
 """
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -124,14 +125,27 @@ def _no_wrong_change_is_hidden(
 # --- connections: the fixtures that start Spark stand below this line -----------------------------
 
 
+@pytest.fixture(scope="session")
+def new_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse without objects. To make one takes a second, to copy it nothing."""
+    from ctsql.api import connect as open_connection
+
+    folder = tmp_path_factory.mktemp("new") / "warehouse"
+    with open_connection(str(folder), master=TEST_MASTER) as con:
+        assert con.spark is not None  # opens it
+    return folder
+
+
 @pytest.fixture
-def connect(warehouse: Path) -> Iterator[Callable[[], "Connection"]]:
+def connect(warehouse: Path, new_warehouse: Path) -> Iterator[Callable[[], "Connection"]]:
     """Opens connections on the test's warehouse, all on the process's one session."""
     from ctsql.api import connect as open_connection
 
     opened: list[Connection] = []
 
     def open_one() -> "Connection":
+        if not warehouse.exists():
+            shutil.copytree(new_warehouse, warehouse)
         opened.append(open_connection(str(warehouse), master=TEST_MASTER))
         return opened[-1]
 
