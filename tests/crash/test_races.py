@@ -62,12 +62,10 @@ def test_two_processes(warehouse: Path, connect: Callable[[], Connection]) -> No
         assert not orphans(table)
 
 
-def test_one_at_a_time_makes_a_warehouse(
-    warehouse: Path, connect: Callable[[], Connection]
-) -> None:
+def test_one_at_a_time_makes_a_warehouse(warehouse: Path, tmp_path: Path) -> None:
     """Making its tables is a commit as well, and on a local disk two could both win it."""
-    open_connection(str(warehouse.with_name("other")), master="local[2]").start()  # Spark is up
-    con = connect()
+    open_connection(str(tmp_path / "other"), master="local[2]").start()  # Spark is up
+    con = open_connection(str(warehouse), master="local[2]")
     making = threading.Thread(target=con.start)
     with folder_lock(f"{warehouse}/_ctsql"):
         making.start()
@@ -76,6 +74,7 @@ def test_one_at_a_time_makes_a_warehouse(
         assert not (warehouse / "_ctsql" / "catalog").exists()
     making.join()
     assert con.execute("SHOW OBJECTS").fetchall() == []
+    con.close()
 
 
 def test_the_jvm_of_a_killed_process(connect: Callable[[], Connection]) -> None:
