@@ -49,10 +49,13 @@ def test_a_warehouse_is_only_made_where_it_may_be(con: Connection, tmp_path: Pat
     ):
         other.run(once=True)
     assert (refused.value.condition, misspelt.exists()) == ("WAREHOUSE_NOT_FOUND", False)
-    for is_new in (True, False):
-        with connect(str(tmp_path / "made"), spark=con.spark, create=is_new) as other:
-            other.run(once=True)
-            assert other.is_new == is_new
+    place = str(tmp_path / "made")
+    with connect(place, spark=con.spark) as first:
+        first.start()
+        assert first.is_new
+    with connect(place, spark=con.spark, create=False) as again:
+        again.execute("SHOW TABLES")
+        assert not again.is_new
 
 
 def test_notices(con: Connection) -> None:
