@@ -132,7 +132,7 @@ def new_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("new") / "warehouse"
     with open_connection(str(folder), master=TEST_MASTER) as con:
-        assert con.spark is not None  # opens it
+        con.start()
     return folder
 
 
