@@ -8,8 +8,6 @@ from ctsql.catalog.errors import error
 
 if TYPE_CHECKING:
     from ctsql.connection.open_warehouse import OpenWarehouse
-    from ctsql.runtime.engine import Engine
-    from ctsql.runtime.log.write_handle import OutputBatch
     from ctsql.runtime.statements.dml.job_writer import JobWriter
 
 POLL_SECONDS = 0.05
@@ -70,19 +68,8 @@ class Writer:
                 ALTERED_MEANWHILE if the table got one after a batch was staged; nothing was
                 changed, and the batch can be discarded.
         """
-        from ctsql.runtime.statements.dml.job_writer import JobWrite
-
         self._check("compare_and_append")
-        handle = self._handle
-        with self._warehouse._running(self._label) as engine:
-            output = handle.output(engine)
-            staged_batches = [output.batch_of(text) for text in batches]
-            current = output.fetch_recent_upper()
-            if current != expected_upper and not staged_batches:
-                raise handle.mismatch(current, expected_upper)
-            own = self._stage(engine, rows, expected_upper, new_upper)
-            write = JobWrite([*staged_batches, *own], expected_upper, new_upper, cuts=False)
-            return handle.write(engine, write, own)
+        return self._write(rows, expected_upper, new_upper, batches, cuts=False)
 
     def append(
         self, rows: Any = None, *, lower: int, upper: int, batches: Sequence[str] = ()
@@ -99,17 +86,8 @@ class Writer:
         Raises:
             UpperMismatch: there would be a gap; nothing was changed.
         """
-        from ctsql.runtime.statements.dml.job_writer import JobWrite
-
         self._check("append")
-        handle = self._handle
-        with self._warehouse._running(self._label) as engine:
-            output = handle.output(engine)
-            staged_batches = [output.batch_of(text) for text in batches]
-            is_in = output.fetch_recent_upper() >= upper
-            own = [] if is_in else self._stage(engine, rows, lower, upper)
-            write = JobWrite([*staged_batches, *own], lower, upper, cuts=True)
-            return handle.write(engine, write, own)
+        return self._write(rows, lower, upper, batches, cuts=True)
 
     def stage(self, rows: Any, *, lower: int, upper: int) -> str:
         """Write rows into files that no reader sees yet; returns a text with which to append them.
@@ -129,10 +107,22 @@ class Writer:
             output = self._handle.output(engine)
             output.drop(output.batch_of(batch))
 
-    def _stage(self, engine: "Engine", rows: Any, lower: int, upper: int) -> list["OutputBatch"]:
-        if rows is None:
-            return []
-        return [self._handle.stage(engine, _by_number(rows, upper), lower, upper)]
+    def _write(
+        self, rows: Any, lower: int, upper: int, batches: Sequence[str], *, cuts: bool
+    ) -> int:
+        """Commit rows and staged batches; ``cuts``: without the parts that are committed."""
+        handle = self._handle
+        with self._warehouse._running(self._label) as engine:
+            output = handle.output(engine)
+            staged_batches = [output.batch_of(text) for text in batches]
+            current = output.fetch_recent_upper()
+            if not cuts and current != lower and not staged_batches:
+                raise handle.mismatch(current, lower)
+            own = []
+            if rows is not None and not (cuts and current >= upper):
+                own = [handle.stage(engine, _by_number(rows, upper), lower, upper)]
+            all_batches = [*staged_batches, *own]
+            return handle.write(engine, all_batches, own, lower=lower, upper=upper, cuts=cuts)
 
     def _check(self, what: str) -> None:
         if self._warehouse.read_only:

@@ -7,7 +7,6 @@ counts; the commit gets its T of the warehouse like any commit.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,7 +25,6 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT
 from ctsql.runtime.log.write_handle import (
-    Appended,
     Committed,
     Disturbed,
     Output,
@@ -94,27 +92,40 @@ class JobWriter:
                 batch.at(time).stage(self._fit(engine, some))
         return batch
 
-    def write(self, engine: Engine, write: "JobWrite", own: Sequence[OutputBatch]) -> int:
-        """Commit; returns the upper.
+    def write(
+        self,
+        engine: Engine,
+        batches: Sequence[OutputBatch],
+        own: Sequence[OutputBatch],
+        *,
+        lower: int,
+        upper: int,
+        cuts: bool,
+    ) -> int:
+        """Commit batches of ``[lower, upper)``; returns the upper.
 
         Args:
             own: batches whose text exists nowhere else; deleted if they are not committed.
+            cuts: leave out committed parts; else ``lower`` must be the upper.
 
         Raises:
             UPPER_MISMATCH: another writer was first, or this one would leave a gap.
             ALTERED_MEANWHILE: the table got a constraint after rows were staged.
         """
-        output, self._due = self.output(engine), write.batches
+        output, self._due = self.output(engine), batches
         with (
             discard_on_error(own),
             alone(engine.timeline, self.item, engine.mint),
             engine.leaving_intents(),
         ):
-            outcome = write.commit(output)
+            if cuts:
+                outcome = output.append(batches, lower=lower, upper=upper)
+            else:
+                outcome = output.compare_and_append(batches, expected=lower, new=upper)
         if isinstance(outcome, Committed):
             faults.point("source_committed")
         if isinstance(outcome, UpperMoved):
-            raise self.mismatch(outcome.current, write.lower)
+            raise self.mismatch(outcome.current, lower)
         if isinstance(outcome, Disturbed):
             raise disturbance_error(f"{self.item.name}: rows that are only added")
         return output.fetch_recent_upper()
@@ -168,19 +179,3 @@ def _field_names(kind: T.DataType) -> Sequence[Any]:
             return [_field_names(kind.keyType), _field_names(kind.valueType)]
         case _:
             return []
-
-
-@dataclass(frozen=True, slots=True)
-class JobWrite:
-    """A write of a job."""
-
-    batches: Sequence[OutputBatch]
-    lower: int  # lower, upper: of its batches
-    upper: int
-    cuts: bool  # leave out committed parts; else lower must be the upper
-
-    def commit(self, output: Output) -> Appended:
-        """Commit it."""
-        if self.cuts:
-            return output.append(self.batches, lower=self.lower, upper=self.upper)
-        return output.compare_and_append(self.batches, expected=self.lower, new=self.upper)
