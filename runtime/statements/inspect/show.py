@@ -41,7 +41,7 @@ from ctsql.runtime.statements.dml.stored_rules import (
 )
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.tasks.progress import complete_through
-from ctsql.runtime.tasks.tallies import Tally, tallies_of
+from ctsql.runtime.tasks.tallies import tallies_of
 from ctsql.runtime.warehouse.table_checks import are_there
 
 NamedRows = tuple[list[str], list[tuple[object, ...]]]
@@ -484,21 +484,26 @@ def show_constraints(engine: LogReader, statement: st.Show, search_schema: str) 
 
 
 def _of(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
+    """The rows of one object, or of the outputs of a task."""
     if item.problem:
         return
     if isinstance(item, Task):
-        yield from _of_task(engine, item)
+        plan = engine.relations.bound(item).task
+        for output in outputs_or_itself(engine.catalog, item):
+            constraints = plan.transaction.constraints_of(output.id)
+            tallies = tallies_of(engine.relations.table(output).domains()[1]) if constraints else {}
+            for constraint in constraints:
+                tally = tallies.get(constraint.name)
+                counts: tuple[int, int, int | None] = (0, 0, None)
+                if tally is not None and tally.rule == constraint.rule:
+                    counts = (tally.rows, tally.last_rows, tally.last_t)
+                yield _row(output, constraint, *counts)
     if isinstance(item, MaterializedView):
         yield from _of_view(engine, item)
     if isinstance(item, Table) and are_there(engine.relations, [item]):
-        yield from _of_table(engine, item)
-
-
-def _of_table(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
-    """The CHECKs of a table; Delta refuses commits that break one."""
-    for one in stored_constraints(engine.relations.table(item).configuration()):
-        fail = OnViolation.FAIL.value.lower()
-        yield (item.name.schema, item.name.name, one.name, one.rule, fail, 0, 0, None)
+        fail = OnViolation.FAIL.value.lower()  # Delta refuses commits that break one
+        for one in stored_constraints(engine.relations.table(item).configuration()):
+            yield (item.name.schema, item.name.name, one.name, one.rule, fail, 0, 0, None)
 
 
 def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
@@ -510,37 +515,16 @@ def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
         raise NeedsSpark("the rows of a view that break its constraints")
     from ctsql.runtime.views.broken_rows import count_broken  # imports Spark
 
-    counts_and_time = count_broken(engine.warehouse, view)
+    counts, time = count_broken(engine.warehouse, view) or ({}, None)
     for constraint in constraints:
-        rows = 0 if counts_and_time is None else counts_and_time[0][constraint.name]
-        at = None if counts_and_time is None or not rows else times.to_iso(counts_and_time[1])
-        yield (*_description(view, constraint), rows, rows, at)
+        rows = counts.get(constraint.name, 0)
+        yield _row(view, constraint, rows, rows, time if rows else None)
 
 
-def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:
-    plan = engine.relations.bound(task).task
-    for output in outputs_or_itself(engine.catalog, task):
-        constraints = plan.transaction.constraints_of(output.id)
-        if not constraints:
-            continue
-        tallies = tallies_of(engine.relations.table(output).domains()[1])
-        for constraint in constraints:
-            yield (*_description(output, constraint), *_tally_of(tallies, constraint))
-
-
-def _description(item: Item, constraint: Constraint) -> tuple[str, ...]:
-    return (
-        item.name.schema,
-        item.name.name,
-        constraint.name,
-        constraint.rule,
-        constraint.action.value.lower(),
-    )
-
-
-def _tally_of(tallies: Mapping[str, Tally], constraint: Constraint) -> tuple[int, int, str | None]:
-    """The rows that broke a constraint in total and at the newest T, and that T."""
-    tally = tallies.get(constraint.name)
-    if tally is None or tally.rule != constraint.rule:
-        return 0, 0, None
-    return tally.rows, tally.last_rows, times.to_iso(tally.last_t)
+def _row(
+    item: Item, constraint: Constraint, rows: int, last_rows: int, last_t: int | None
+) -> tuple[object, ...]:
+    name, action = item.name, constraint.action.value.lower()
+    last_at = None if last_t is None else times.to_iso(last_t)
+    rule = constraint.rule
+    return (name.schema, name.name, constraint.name, rule, action, rows, last_rows, last_at)
