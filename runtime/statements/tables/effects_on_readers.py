@@ -6,6 +6,7 @@ the new columns; its error is the error that the reader would get
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from ctsql.catalog.dependencies import subscribers
 from ctsql.catalog.errors import sentence_of
@@ -15,7 +16,7 @@ from ctsql.catalog.schemas import Schema, find, lacking
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.tables.columns_read import Analysis, analyse, readers_of, reads
+from ctsql.runtime.statements.tables.columns_read import analyse, readers_of, reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,11 @@ def _is_lossy(columns: Schema, after: Schema) -> bool:
 def _effect(
     engine: Engine, reader: Item, table: Item, columns: Schema, after: Schema
 ) -> ReaderEffect | None:
+    keyword = "FLOW" if reader.flow else reader.kind.keyword
+    action = f"Type first: CREATE OR REPLACE {keyword} {reader.name} ... without the column, or "
+    action += "drop it."
     name, kind = str(reader.name), reader.kind.value
+    breaks = partial(ReaderEffect, name, kind, True, action=action)
     definition = engine.relations.current(reader)
     before, then = (analyse(engine, definition, table, c) for c in (columns, after))
     if before.problem is not None:
@@ -86,44 +91,29 @@ def _effect(
         detail = f"It fails already: {before.problem.message}. After the change it does not."
         return ReaderEffect(name, kind, False, detail)
     if then.problem is not None:
-        return ReaderEffect(name, kind, True, sentence_of(then.problem), _replace_text(reader))
+        return breaks(sentence_of(then.problem))
     changed = {fold(c.name) for c in columns if c not in after}
     # SELECT * is expanded when the reader is made, so no reader has an added column.
     if not changed or not reads(engine, before, table, columns, changed):
         return None
     if len(then.columns) != len(before.columns):
-        detail = "Its SELECT * would give other columns than it has."
-        return ReaderEffect(name, kind, True, detail, _replace_text(reader))
+        return breaks("Its SELECT * would give other columns than it has.")
     if _is_lossy(columns, after):
-        detail = "It reads the column, and would read something else by that name."
-        return ReaderEffect(name, kind, True, detail, _replace_text(reader))
-    is_retyped = bool(lacking(columns, after))
-    return _effect_of_retype(reader, then, is_retyped=is_retyped)
-
-
-def _effect_of_retype(reader: Item, then: Analysis, *, is_retyped: bool) -> ReaderEffect | None:
-    """A reader of a column with a wider type, or that may be NULL."""
-    name, kind = str(reader.name), reader.kind.value
-    pairs = zip(reader.columns, then.columns, strict=True)
-    others = [(old, new) for old, new in pairs if old.type != new.type]
-    if isinstance(reader, Task) and is_retyped:
+        return breaks("It reads the column, and would read something else by that name.")
+    # A column with a wider type, or that may be NULL.
+    if isinstance(reader, Task) and lacking(columns, after):
         detail = "It reads the column. If it stores it in a narrower one, a value that is too "
         detail += "large is an error, and extra digits are cut off."
         return ReaderEffect(name, kind, False, detail)
+    pairs = zip(reader.columns, then.columns, strict=True)
+    others = [(old, new) for old, new in pairs if old.type != new.type]
     if not isinstance(reader, MaterializedView) or not others:
         return None
     text = ", ".join(f"{old.name} {new.type.upper()}" for old, new in others)
     old_text = ", ".join(f"{old.name} {old.type.upper()}" for old, _ in others)
     if not all(is_exact(new.type, old.type) for old, new in others):
-        detail = f"Its query would then give {text}, but it stores {old_text}."
-        return ReaderEffect(name, kind, True, detail, _replace_text(reader))
+        return breaks(f"Its query would then give {text}, but it stores {old_text}.")
     detail = f"Its query then gives {text}. It still stores {old_text}: a value that is too "
     detail += "large is an error, and it is recomputed at each change."
     action = f"For the wider type: CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
     return ReaderEffect(name, kind, False, detail, action)
-
-
-def _replace_text(reader: Item) -> str:
-    keyword = "FLOW" if reader.flow else reader.kind.keyword
-    statement = f"CREATE OR REPLACE {keyword} {reader.name} ..."
-    return f"Type first: {statement} without the column, or drop it."
