@@ -33,8 +33,6 @@ from ctsql.catalog.items import (
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.schemas import (
-    Column,
-    Schema,
     commented,
     find,
     lacking,
@@ -83,7 +81,7 @@ from ctsql.runtime.statements.objects.refresh_view import (
     expect_follower,
 )
 from ctsql.runtime.statements.tables.alter_table import COMMITTED_MEANWHILE, store_constraints
-from ctsql.runtime.statements.tables.columns_read import columns_with_readers, readers_of_changed
+from ctsql.runtime.statements.tables.columns_read import readers_of_changed
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
 from ctsql.runtime.warehouse.relations import columns_of
@@ -569,8 +567,11 @@ def check_columns_unread(
     readers = readers_of_changed(engine, catalog, old, new.columns)
     readers = [r for r in readers if r.id not in without]
     if readers:
-        losses = lacking(old.columns, new.columns)
-        losses = columns_with_readers(engine, catalog, old, losses)
+        losses = [
+            c
+            for c in lacking(old.columns, new.columns)
+            if readers_of_changed(engine, catalog, old, tuple(o for o in old.columns if o is not c))
+        ]
         reader_names = ", ".join(str(i.name) for i in readers)
         hint = "Keep the columns, or create one under another name and change its readers one "
         hint += "by one."
@@ -579,16 +580,11 @@ def check_columns_unread(
         if late is not None:
             hint = f'"{late.name}" is suspended, and must first run the Ts that it has missed. '
             hint += f"Type: ALTER CONTINUAL TASK {late.name} RESUME"
-        detail = f"{_describe_losses(losses, new.columns)} Its readers: {reader_names}."
+        then = [(c, find(new.columns, c.name)) for c in losses]
+        gone = [f"Column {c.name} would be dropped." for c, now in then if now is None]
+        gone += [f"Column {c.name} would no longer be {c.type.upper()}." for c, now in then if now]
+        detail = f"{' '.join(gone)} Its readers: {reader_names}."
         raise columns_in_use(old, detail, span, hint)
-
-
-def _describe_losses(losses: Sequence[Column], new: Schema) -> str:
-    """A sentence for each column that is dropped or retyped."""
-    then = [(c, find(new, c.name)) for c in losses]
-    sentences = [f"Column {c.name} would be dropped." for c, now in then if now is None]
-    sentences += [f"Column {c.name} would no longer be {c.type.upper()}." for c, now in then if now]
-    return " ".join(sentences)
 
 
 def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> None:

@@ -6,11 +6,11 @@ the column is in its optimized plan: ``x`` may resolve to a column of an outer q
 (docs/decisions/0100-other-columns.md).
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import outputs_of
@@ -28,7 +28,7 @@ from ctsql.planner.lowering.transaction import lower_transaction
 from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
+from ctsql.runtime.spark.analyzer import UnknownSources
 from ctsql.runtime.spark.internals.plan_reader import (
     Alias,
     Attribute,
@@ -46,26 +46,6 @@ _BY_NAME = frozenset(
     }
 )
 """Operators that name the columns they read; other operators read all columns."""
-
-
-def reads_columns(
-    session: SparkSession,
-    plan: Query | TaskWrite | ViewWrite,
-    columns_of: ColumnsOf,
-    table: str,
-    names: Collection[str],
-) -> bool:
-    """Whether a definition, bound with ``columns_of``, reads one of some columns of a table.
-
-    ``names`` are folded.
-    """
-    sources = _Sources(session, columns_of)
-    rows = optimized_plan(sources.contents(table, 0))
-    places = {i for i, c in enumerate(columns_of(table)) if fold(c.name) in names}
-    return any(
-        is_read(optimized_plan(frame), rows.parts, places)
-        for frame in _frames(plan, Context(session, sources, 0, clock_at=0))
-    )
 
 
 def is_read(plan: PlanOperator, table: tuple[Any, ...], places: Collection[int]) -> bool:
@@ -177,14 +157,14 @@ def readers_of(catalog: Catalog, item: Item) -> list[Item]:
     return list(readers.values())
 
 
-def readers_of_columns(
-    engine: Engine, catalog: Catalog, item: Item, columns: Collection[str]
-) -> list[Item]:
-    """The readers of one of some columns, unless they fail already.
+def readers_of_changed(engine: Engine, catalog: Catalog, item: Item, columns: Schema) -> list[Item]:
+    """The readers of a column that the new ``columns`` lack or change, unless they fail already.
 
-    A task has the definition that reads them.
+    More columns, or another order, do not matter. A task has the definition that reads them.
     """
-    names = {fold(c) for c in columns}
+    names = {fold(c.name) for c in lacking(item.columns, columns)}
+    if not names:
+        return []
     other_columns = tuple(c for c in item.columns if fold(c.name) not in names)
     # A row has at least one column.
     other_columns = other_columns or (Column(NUMBER, "int"),)
@@ -221,23 +201,6 @@ def is_behind(engine: Engine, reader: Item) -> bool:
     return complete_through(engine.warehouse, [reader]) < engine.timeline.now
 
 
-def readers_of_changed(engine: Engine, catalog: Catalog, item: Item, columns: Schema) -> list[Item]:
-    """The readers of a column that the new ``columns`` of an object lack or change.
-
-    More columns, or another order, do not matter.
-    """
-    names = [c.name for c in lacking(item.columns, columns)]
-    return readers_of_columns(engine, catalog, item, names) if names else []
-
-
-def columns_with_readers(
-    engine: Engine, catalog: Catalog, item: Item, columns: Sequence[Column]
-) -> list[Column]:
-    """The columns of an object that have readers."""
-    without = ((c, tuple(o for o in item.columns if o is not c)) for c in columns)
-    return [c for c, others in without if readers_of_changed(engine, catalog, item, others)]
-
-
 def reads(
     engine: Engine,
     reader: Analysis,
@@ -249,14 +212,20 @@ def reads(
     """Whether a definition, analysed over these columns, reads one of ``names`` (folded)."""
     if reader.plan is None:
         return False  # it reads nothing
-    items = (engine.catalog if catalog is None else catalog).items
+    items, session = (engine.catalog if catalog is None else catalog).items, engine.session
     relations = engine.relations
 
     def columns_of(object_id: str) -> Schema:
         is_source = object_id == source.id
         return columns if is_source else relations.columns_now(items[object_id])
 
-    return reads_columns(engine.session, reader.plan, columns_of, source.id, names)
+    sources = _Sources(session, columns_of)
+    rows = optimized_plan(sources.contents(source.id, 0))
+    places = {i for i, c in enumerate(columns) if fold(c.name) in names}
+    return any(
+        is_read(optimized_plan(frame), rows.parts, places)
+        for frame in _frames(reader.plan, Context(session, sources, 0, clock_at=0))
+    )
 
 
 def analyse(
