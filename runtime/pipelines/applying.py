@@ -33,8 +33,8 @@ from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.pipelines.binding import BoundObject, FolderBinder
-from ctsql.runtime.pipelines.plan import FolderPlan, check_still
-from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder, warehouse_digest
+from ctsql.runtime.pipelines.plan import FolderPlan, check_still, warehouse_digest
+from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder
 from ctsql.runtime.pipelines.table_changes import alter_tables
 from ctsql.runtime.statements.definitions.create import Creation, check_replaced, keeps_vectors
 from ctsql.runtime.statements.definitions.cutover import (
@@ -93,7 +93,7 @@ def _alter_tables(
     changes = [o.table_change for o in planned_folder.objects if o.table_change is not None]
     if not changes:
         return planned_folder
-    expected = alter_tables(engine, changes, warehouse_digest, planned_folder.plan.warehouse)
+    expected = alter_tables(engine, changes, planned_folder.plan.warehouse)
     faults.point("tables_altered")
     again = plan_folder(engine, folder, prune=prune)
     is_left = any(o.table_change is not None for o in again.objects)

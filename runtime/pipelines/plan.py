@@ -1,11 +1,13 @@
 """The changes that a folder of SQL would make to a warehouse, as values to show and save. Pure."""
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import fold
 
@@ -180,3 +182,14 @@ def _actions(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[object]]:
         ]
         for c in plan["changes"]
     }
+
+
+def warehouse_digest(catalog: Catalog) -> str:
+    """A short text that changes with any definition of a warehouse."""
+    parts = sorted((i.id, i.name.key, repr(i.definition), i.comment, i.columns) for i in catalog)
+    return digest([*parts, sorted(catalog.schemas)])
+
+
+def digest(values: Sequence[object]) -> str:
+    """A short text that changes with any of the values."""
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:16]

@@ -3,7 +3,6 @@
 Nothing is written, and no row is read.
 """
 
-import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -38,6 +37,8 @@ from ctsql.runtime.pipelines.plan import (
     PlannedChange,
     PlannedStatus,
     PlanRefusal,
+    digest,
+    warehouse_digest,
 )
 from ctsql.runtime.statements.definitions.create import check_columns_unread
 from ctsql.runtime.statements.definitions.dropped import readers_of_dropped
@@ -340,20 +341,10 @@ def _keyword(item: Item) -> str:
     return "FLOW" if item.flow and isinstance(item, Task) else item.kind.keyword
 
 
-def warehouse_digest(catalog: Catalog) -> str:
-    """A short text that changes with any definition of a warehouse."""
-    parts = sorted((i.id, i.name.key, repr(i.definition), i.comment, i.columns) for i in catalog)
-    return _digest([*parts, sorted(catalog.schemas)])
-
-
 def folder_digest(folder: Folder) -> str:
     """A short text that changes with a folder's definitions, not with its files."""
     parts = [
         (d.name.key, d.schema, words_of(d.statement.span), [words_of(c.span) for c in d.comments])
         for d in folder.definitions
     ]
-    return _digest([*sorted(parts), sorted(s.name.lower() for s in folder.schemas)])
-
-
-def _digest(values: Sequence[object]) -> str:
-    return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
+    return digest([*sorted(parts), sorted(s.name.lower() for s in folder.schemas)])

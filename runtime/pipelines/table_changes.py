@@ -5,13 +5,12 @@ No column is dropped or renamed, because its values would be lost.
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pyspark.sql import types as T
 
-from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError, capitalised, error, not_supported
 from ctsql.catalog.items import Table
 from ctsql.catalog.names import fold, quote
@@ -25,6 +24,7 @@ from ctsql.planner.syntax.statements.constraints import constraint_text
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.pipelines.plan import warehouse_digest
 from ctsql.runtime.statements.dml.stored_rules import (
     StoredConstraint,
     constraint_changes,
@@ -117,7 +117,6 @@ def table_change(names: Namespace, statement: st.CreateTable, table: Table) -> T
 def alter_tables(
     engine: Engine,
     changes: Sequence[TableChange],
-    digest: Callable[[Catalog], str],
     expected: str,
 ) -> str:
     """Alter tables, after trying the alterations on copies of their logs.
@@ -126,7 +125,7 @@ def alter_tables(
     apply folders one gets an error.
 
     Args:
-        digest: of the definitions of a catalog. expected: of those that were planned on.
+        expected: the digest of the definitions that were planned on.
 
     Returns:
         The digest after them.
@@ -140,7 +139,7 @@ def alter_tables(
     for change in changes:
         names, columns = Namespace(engine, change.schema), change.there
         for one in change.alterations:
-            if digest(engine.refresh_catalog()) != expected:
+            if warehouse_digest(engine.refresh_catalog()) != expected:
                 raise error("DEFINITIONS_CHANGED")
             with _pointing_to(one):
                 if isinstance(one, st.AlterTable):
@@ -148,7 +147,7 @@ def alter_tables(
                     columns = altered_columns(columns, one.change)
                 else:
                     TableConstraints(names).change(one)
-            expected = digest(engine.refresh_catalog())
+            expected = warehouse_digest(engine.refresh_catalog())
     return expected
 
 

@@ -11,8 +11,8 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.runtime.pipelines.applying import redefinitions
-from ctsql.runtime.pipelines.plan import FolderPlan
-from ctsql.runtime.pipelines.planning import PlannedFolder, warehouse_digest
+from ctsql.runtime.pipelines.plan import FolderPlan, warehouse_digest
+from ctsql.runtime.pipelines.planning import PlannedFolder
 from ctsql.runtime.statements.definitions.cutover import bring_into_force
 from tests.helpers.items import an_item, changed
 
