@@ -19,7 +19,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.replaceable_calls import with_schema
 from ctsql.results.result import Result
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.pipelines.applying import create_flow, create_or_replace
+from ctsql.runtime.pipelines.applying import create_or_replace
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.sessions import describe_functions, function_names
 from ctsql.runtime.spark.internals.temporary import has_function, with_functions
@@ -304,10 +304,7 @@ def _create_object(
             return Replacement(names).create(statement)
         case st.CreateContinualTask(replaces=st.RelationRef()):
             return TaskReplacement(names).create(statement)
-        case st.CreateFlow():
-            return create_flow(names, statement)
-    done = create_or_replace(names, statement)
-    return Creation(names).create(statement) if done is None else done
+    return create_or_replace(names, statement)
 
 
 def _apply_replacement(names: Namespace, statement: st.ApplyReplacement) -> str:

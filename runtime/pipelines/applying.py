@@ -73,7 +73,13 @@ def apply_folder(
     engine.mint()
     planned_folder = plan_folder(engine, folder, prune=prune)
     plan = planned_folder.plan
-    check_not_refused(plan)
+    if plan.refused_changes:
+        detail = (
+            f"{c.keyword.lower()} {c.name}: {c.refusal.message}"
+            for c in plan.refused_changes
+            if c.refusal is not None
+        )
+        raise error("PLAN_REFUSED", count=len(plan.refused_changes), detail=". ".join(detail) + ".")
     if saved_plan is not None:
         check_still(saved_plan, plan)
     planned_folder = _alter_tables(engine, folder, planned_folder, prune=prune)
@@ -100,17 +106,6 @@ def _alter_tables(
     if is_left or again.plan.refused_changes or again.plan.warehouse != expected:
         raise error("DEFINITIONS_CHANGED")
     return again
-
-
-def check_not_refused(plan: FolderPlan) -> None:
-    """Raise PLAN_REFUSED if an object cannot become what the folder says."""
-    if plan.refused_changes:
-        detail = (
-            f"{c.keyword.lower()} {c.name}: {c.refusal.message}"
-            for c in plan.refused_changes
-            if c.refusal is not None
-        )
-        raise error("PLAN_REFUSED", count=len(plan.refused_changes), detail=". ".join(detail) + ".")
 
 
 def redefinitions(planned_folder: PlannedFolder) -> Iterator[Redefinition]:
@@ -159,9 +154,10 @@ def _maker(bound: BoundObject) -> Callable[[Engine, Item], Item]:
 
 
 def create_or_replace(
-    names: Namespace, statement: st.CreateView | st.CreateMaterializedView | st.CreateContinualTask
-) -> str | None:
-    """Run CREATE for a name that is taken; returns the status line, or None for a free name.
+    names: Namespace,
+    statement: st.CreateView | st.CreateMaterializedView | st.CreateContinualTask | st.CreateFlow,
+) -> str:
+    """Run CREATE [OR REPLACE] of a view, a task or a flow; returns the status line.
 
     Raises:
         OBJECT_EXISTS, WRONG_OBJECT_KIND: the object may not be replaced. NOT_SUPPORTED: it cannot
@@ -172,16 +168,10 @@ def create_or_replace(
     definition = define(statement, names.search_schema)
     binder = FolderBinder(names.engine, by_meaning=False)
     old = binder.stored_catalog.find(definition.name)
-    return None if old is None else _change(names, binder, definition, old)
-
-
-def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
-    """CREATE [OR REPLACE] FLOW; raises as :func:`create_or_replace` does."""
-    definition = define(statement, names.search_schema)
-    binder = FolderBinder(names.engine, by_meaning=False)
-    old = binder.stored_catalog.find(definition.name)
     if old is not None:
         return _change(names, binder, definition, old)
+    if not isinstance(statement, st.CreateFlow):
+        return Creation(names).create(statement)
     creation, bound = Creation(names), binder.bind(definition)
     task, *others = bound.items
     # The catalog gets both objects at once.
@@ -205,25 +195,15 @@ def _change(names: Namespace, binder: FolderBinder, definition: FileDefinition, 
     bound = binder.bind(definition)
     if not bound.parts:
         return f"{done} (unchanged)"
-    _replace(names, bound, stored)
-    return f"{done} (replaced)"
-
-
-def _replace(names: Namespace, bound: BoundObject, stored: Catalog) -> None:
-    """Bring the new definition of a stored object into force."""
-    engine, span = names.engine, bound.definition.span
-    before = [(stored.items[i.id], i) for i in bound.items if i.id in stored.items]
-    then = stored.with_items(bound.items)
-    for old, _ in before:
-        if isinstance(old, View):
-            for reader in all_readers(stored, old.id):
+    engine, then = names.engine, stored.with_items(bound.items)
+    change = redefinition_of(bound, stored)
+    for before, _ in change.changes:
+        if isinstance(before, View):
+            for reader in all_readers(stored, before.id):
                 if isinstance(reader, MaterializedView):
                     check_followed(engine.warehouse, bind_stored(reader, then).view)
     lost = bound.lost_quarantine
     drop = () if lost is None else (stored.items[lost],)
-    change = replace(
-        redefinition_of(bound, stored),
-        drop=drop,
-        check=partial(check_replaced, engine, before, span),
-    )
-    cut_over(engine, change)
+    check = partial(check_replaced, engine, change.changes, definition.span)
+    cut_over(engine, replace(change, drop=drop, check=check))
+    return f"{done} (replaced)"
