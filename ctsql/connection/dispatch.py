@@ -36,14 +36,14 @@ from ctsql.runtime.statements.definitions.view_replacement import Replacement
 from ctsql.runtime.statements.dml.copy import copy_from, copy_to
 from ctsql.runtime.statements.dml.dml import for_few_rows, reads_few, write_source
 from ctsql.runtime.statements.dml.transaction import OpenTransaction
-from ctsql.runtime.statements.explain import Explanation
+from ctsql.runtime.statements.explain import explain_beginning, last_refresh, plan_of, refresh_plan
 from ctsql.runtime.statements.inspect.pending import show_pending
 from ctsql.runtime.statements.inspect.show import is_like
-from ctsql.runtime.statements.inspect.verify import Verification
+from ctsql.runtime.statements.inspect.verify import verify
 from ctsql.runtime.statements.maintain import MAINTAINED, RETAINED, Maintenance
 from ctsql.runtime.statements.objects.name_resolution import Namespace, check_schema
 from ctsql.runtime.statements.provenance.row_lineage import COLUMNS as LINEAGE, RowQuestions
-from ctsql.runtime.statements.tables.alter_table import TableAlteration, TableConstraints
+from ctsql.runtime.statements.tables.alter_table import TableAlteration, change_table_constraints
 from ctsql.runtime.subscriptions.cursors import Readers
 
 if TYPE_CHECKING:
@@ -239,14 +239,14 @@ def _describe(running: StatementContext, statement: st.Describe) -> Result:
 
 
 def _explain(running: StatementContext, statement: st.Explain) -> Result:
-    explanation = Explanation(running.names)
     if statement.analyze:
-        lines = explanation.explain_last_refresh(statement)
+        lines = last_refresh(running.names, statement)
         return text_rows((["refresh"], [(line,) for line in lines]), "")
-    plan = explanation.plan_of(statement)
-    lines = explain(plan).splitlines() + explanation.explain_beginning(statement)
+    plan = plan_of(running.names, statement)
+    lines = explain(plan).splitlines() + explain_beginning(running.names, statement)
     if isinstance(plan, ViewWrite):
-        lines += explanation.explain_refresh(plan)
+        with translate_spark_errors():
+            lines += refresh_plan(running.engine.warehouse, plan)
     return text_rows((["plan"], [(line,) for line in lines]), "")
 
 
@@ -327,7 +327,7 @@ def _set_options(names: Namespace, statement: st.SetOptions) -> str:
 def _change_constraints(names: Namespace, statement: st.ChangeConstraints) -> str:
     match statement.kind:
         case ObjectKind.TABLE:
-            return TableConstraints(names).change(statement)
+            return change_table_constraints(names, statement)
         case ObjectKind.MATERIALIZED_VIEW:
             return change_view_constraints(names, statement)
         case _:
@@ -362,7 +362,7 @@ HANDLERS: dict[type[st.Statement], tuple[Handler, May]] = {
     st.Explain: (_explain, _READS),
     # These read commits; an open transaction has none yet.
     st.RowQuestion: (_ask_about_rows, May.READ_ONLY | May.ONCE),
-    st.VerifyView: (_frame("VERIFY", lambda n, s: Verification(n).verify(s)), May.READ_ONLY),
+    st.VerifyView: (_frame("VERIFY", verify), May.READ_ONLY),
     st.Maintain: (
         _table("MAINTAIN", MAINTAINED, lambda n, s: Maintenance(n).maintain(s)),
         May.CHANGE,

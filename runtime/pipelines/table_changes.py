@@ -34,7 +34,8 @@ from ctsql.runtime.statements.dml.stored_rules import (
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.statements.tables.alter_table import (
     TableAlteration,
-    TableConstraints,
+    change_table_constraints,
+    drop_on,
     has_features,
     store_constraints,
 )
@@ -146,7 +147,7 @@ def alter_tables(
                     TableAlteration(names).alter(one, there=columns)
                     columns = altered_columns(columns, one.change)
                 else:
-                    TableConstraints(names).change(one)
+                    change_table_constraints(names, one)
             expected = warehouse_digest(engine.refresh_catalog())
     return expected
 
@@ -163,7 +164,7 @@ def _try(engine: Engine, change: TableChange) -> None:
                     TableAlteration(names).try_on(copy.location, one.change, columns)
                     columns = altered_columns(columns, one.change)
                 elif one.new_constraint is None:
-                    TableConstraints(names).drop_on(copy.location, one)
+                    drop_on(engine, copy.location, one)
                 else:
                     store_constraints(engine, copy.location, [one.new_constraint])
     finally:

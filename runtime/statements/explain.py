@@ -1,6 +1,6 @@
 """EXPLAIN: the plan of a statement or a stored object, and how views are refreshed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, Declined, not_supported
@@ -15,11 +15,10 @@ from ctsql.planner.nodes import Node, ViewWrite
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.write_handle import Entry
-from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.definitions.first_rows import source_of
 from ctsql.runtime.statements.definitions.flows import compile_texts
 from ctsql.runtime.statements.definitions.task_replacement import TaskReplacement
-from ctsql.runtime.statements.objects.name_resolution import OnNames
+from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.views import expiry_table
 from ctsql.runtime.views.change_plans import PreparedQuery, prepared_for
 from ctsql.runtime.views.refresh_policy import (
@@ -102,8 +101,12 @@ def _expiry_search(warehouse: Warehouse, query: PreparedQuery) -> str:
     return f"as time passes: rows of {', '.join(query.plan.windows)} are searched in {where}"
 
 
-def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
-    """The last refresh of a view, by the metadata of its commit."""
+def last_refresh(names: Namespace, statement: st.Explain) -> list[str]:
+    """The last refresh of a stored view, by the metadata of its commit."""
+    assert statement.target is not None  # EXPLAIN ANALYZE has no other form
+    only = "EXPLAIN ANALYZE shows how a materialized view was refreshed. Leave ANALYZE out."
+    item = names.of_kind(statement.target, MaterializedView, only=only)
+    warehouse = names.engine.warehouse
     if not warehouse.relations.output(item).fetch_recent_upper():
         return [f"{item.name} was not refreshed yet"]
     last = _last_refresh(warehouse, item)
@@ -131,7 +134,11 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
         lines.append(
             f"  changed: {', '.join(metadata.get('changed', ())) or 'nothing that it reads'}"
         )
-    lines += _estimates_of(metadata.get("estimates", {}))
+    estimates = metadata.get("estimates", {})  # by which the way was chosen
+    if "changed_rows" in estimates:
+        lines.append(f"  changed rows, by the logs: {estimates['changed_rows']:,}")
+    if "recompute_ms" in estimates:
+        lines.append(f"  recomputing was expected to take {estimates['recompute_ms']:,} ms")
     lines += _state_of(metadata)
     lines += [
         f"  rows of {name} that expire: {how}"
@@ -170,16 +177,6 @@ def _last_refresh(warehouse: Warehouse, item: Item) -> tuple[Entry, Commit] | No
     return last, table.commit_at(last.version)
 
 
-def _estimates_of(estimates: Mapping[str, int]) -> list[str]:
-    """The numbers by which the way was chosen."""
-    lines = []
-    if "changed_rows" in estimates:
-        lines.append(f"  changed rows, by the logs: {estimates['changed_rows']:,}")
-    if "recompute_ms" in estimates:
-        lines.append(f"  recomputing was expected to take {estimates['recompute_ms']:,} ms")
-    return lines
-
-
 def _state_of(metadata: dict[str, Any]) -> list[str]:
     """The outcome for the view's state table, if it has one or was refused one."""
     pointer = Pointer.of(metadata.get(STATE))
@@ -191,61 +188,46 @@ def _state_of(metadata: dict[str, Any]) -> list[str]:
     return [f"  state table at version {pointer.version}: {metadata.get(STATE_DID, 'as it was')}"]
 
 
-class Explanation(OnNames):
-    """The EXPLAIN statements."""
+def plan_of(names: Namespace, statement: st.Explain) -> Node:
+    """The plan of a statement or a stored object: the executed value."""
+    if statement.target is not None and statement.kind is not None:
+        names.engine.timeline.refresh()  # for the definition of a task that is in force
+        return names.engine.relations.bound(
+            names.of_kind(statement.target, RECORDS[statement.kind])
+        ).plan
+    inner = statement.statement
+    if isinstance(inner, st.CreateFlow):
+        inner = parse(Source(compile_texts(names, inner).task, "the task of the flow").whole())
+    match inner:
+        case st.Select():
+            return names.binder().bind_select(inner)
+        case st.CreateView():
+            return names.binder().bind_view(inner).query
+        case st.CreateContinualTask():
+            name = qualify(inner.target, names.search_schema)
+            if inner.replaces is not None:
+                return TaskReplacement(names).bound(inner, name).plan
+            item = names.new(Task, name, inner.span, None)
+            return bind_task(names.binder(), inner, item, names.new_outputs(inner)).plan
+        case st.CreateMaterializedView():
+            name = qualify(inner.target, names.search_schema)
+            view = names.new(MaterializedView, name, inner.span, None)
+            return names.binder().bind_materialized_view(inner, view).plan
+    what = "EXPLAIN of this statement"
+    why = "Only queries, views, materialized views and continual tasks have a plan."
+    hint = "Type: EXPLAIN SELECT ..., or EXPLAIN CONTINUAL TASK name"
+    raise not_supported(statement.span, what, why=why, hint=hint)
 
-    def plan_of(self, statement: st.Explain) -> Node:
-        """The plan of a statement or a stored object: the executed value."""
-        if statement.target is not None and statement.kind is not None:
-            self.engine.timeline.refresh()  # for the definition of a task that is in force
-            return self.engine.relations.bound(
-                self.names.of_kind(statement.target, RECORDS[statement.kind])
-            ).plan
-        inner = statement.statement
-        if isinstance(inner, st.CreateFlow):
-            inner = parse(
-                Source(compile_texts(self.names, inner).task, "the task of the flow").whole()
-            )
-        if isinstance(inner, st.Select):
-            return self.names.binder().bind_select(inner)
-        if isinstance(inner, st.CreateView):
-            return self.names.binder().bind_view(inner).query
-        if isinstance(inner, st.CreateMaterializedView | st.CreateContinualTask):
-            name = qualify(inner.target, self.names.search_schema)
-            if isinstance(inner, st.CreateContinualTask) and inner.replaces is not None:
-                return TaskReplacement(self.names).bound(inner, name).plan
-            if isinstance(inner, st.CreateContinualTask):
-                item = self.names.new(Task, name, inner.span, None)
-                outputs = self.names.new_outputs(inner)
-                return bind_task(self.names.binder(), inner, item, outputs).plan
-            view = self.names.new(MaterializedView, name, inner.span, None)
-            return self.names.binder().bind_materialized_view(inner, view).plan
-        what = "EXPLAIN of this statement"
-        why = "Only queries, views, materialized views and continual tasks have a plan."
-        hint = "Type: EXPLAIN SELECT ..., or EXPLAIN CONTINUAL TASK name"
-        raise not_supported(statement.span, what, why=why, hint=hint)
 
-    def explain_beginning(self, statement: st.Explain) -> list[str]:
-        """How a new task begins, if not with a snapshot of its inputs."""
-        definition = statement.statement
-        if not isinstance(definition, st.CreateContinualTask):
-            return []
-        if definition.backfill is not None:
-            source_of(self.names, definition.backfill)
-            return [f"Begins with the rows of {definition.backfill.span.text}"]
-        if definition.replaces is None or definition.begin is None:
-            return []
-        task, t = definition.replaces.span.text, definition.begin.span.text
-        return [f"Begins with what {task} held before {t}, then runs every T since"]
-
-    def explain_refresh(self, plan: ViewWrite) -> list[str]:
-        """The lines of :func:`refresh_plan`."""
-        with translate_spark_errors():
-            return refresh_plan(self.engine.warehouse, plan)
-
-    def explain_last_refresh(self, statement: st.Explain) -> list[str]:
-        """The lines of :func:`last_refresh` for a stored view."""
-        assert statement.target is not None  # EXPLAIN ANALYZE has no other form
-        only = "EXPLAIN ANALYZE shows how a materialized view was refreshed. Leave ANALYZE out."
-        item = self.names.of_kind(statement.target, MaterializedView, only=only)
-        return last_refresh(self.engine.warehouse, item)
+def explain_beginning(names: Namespace, statement: st.Explain) -> list[str]:
+    """How a new task begins, if not with a snapshot of its inputs."""
+    definition = statement.statement
+    if not isinstance(definition, st.CreateContinualTask):
+        return []
+    if definition.backfill is not None:
+        source_of(names, definition.backfill)
+        return [f"Begins with the rows of {definition.backfill.span.text}"]
+    if definition.replaces is None or definition.begin is None:
+        return []
+    task, t = definition.replaces.span.text, definition.begin.span.text
+    return [f"Begins with what {task} held before {t}, then runs every T since"]

@@ -5,7 +5,7 @@ is refused first. Constraints are stored as in Delta's protocol, so every writer
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -29,7 +29,7 @@ from ctsql.runtime.statements.dml.stored_rules import (
     stored_constraints,
     unknown_constraint,
 )
-from ctsql.runtime.statements.objects.name_resolution import OnNames
+from ctsql.runtime.statements.objects.name_resolution import Namespace, OnNames
 from ctsql.runtime.statements.tables.altered_columns import (
     DEFAULTS,
     FEATURE,
@@ -57,54 +57,49 @@ def store_constraints(
             engine.session.sql(f"ALTER TABLE {table_at(location)} {text}")
 
 
-class TableConstraints(OnNames):
-    """ALTER TABLE ... ADD CONSTRAINT and DROP CONSTRAINT; returns the status line."""
+def change_table_constraints(names: Namespace, statement: st.ChangeConstraints) -> str:
+    """ALTER TABLE ... ADD CONSTRAINT and DROP CONSTRAINT; returns the status line.
 
-    def change(self, statement: st.ChangeConstraints) -> str:
-        """Change the constraints of a table.
-
-        Raises:
-            UNKNOWN_CONSTRAINT: there is none to drop. INVALID_STATEMENT: the name is taken.
-                DATA_ERROR: a stored row breaks it. ALTERED_MEANWHILE: another writer was first.
-        """
-        engine = self.engine
-        item = target_table(engine, statement.target, self.names.search_schema)
-        there = list(stored_constraints(engine.relations.table(item).configuration()))
-        try:
-            if statement.new_constraint is not None:
-                definition = _with_name(statement.new_constraint, [s.name for s in there])
-                self._commit(item, partial(store_constraints, engine, definitions=[definition]))
-            else:
-                folded_name = fold(statement.dropped_name)
-                constraint = next((s for s in there if fold(s.name) == folded_name), None)
-                if constraint is None:
-                    if statement.if_exists:
-                        return f"{_DONE} (unchanged)"
-                    raise unknown_constraint(item, statement, [s.name for s in there])
-                self._commit(item, partial(self._drop, constraint=constraint))
-        except conflict_errors() as problem:
-            raise altered_meanwhile(item, COMMITTED_MEANWHILE) from problem
-        engine.mint()
-        return _DONE
-
-    def _commit(self, item: Table, change: Callable[[str], None]) -> None:
-        """Change the table in its folder, under its lock."""
-        engine = self.engine
+    Raises:
+        UNKNOWN_CONSTRAINT: there is none to drop. INVALID_STATEMENT: the name is taken.
+            DATA_ERROR: a stored row breaks it. ALTERED_MEANWHILE: another writer was first.
+    """
+    engine = names.engine
+    item = target_table(engine, statement.target, names.search_schema)
+    there = list(stored_constraints(engine.relations.table(item).configuration()))
+    if statement.new_constraint is not None:
+        definition = _with_name(statement.new_constraint, [s.name for s in there])
+        change = partial(store_constraints, engine, definitions=[definition])
+    else:
+        folded_name = fold(statement.dropped_name)
+        constraint = next((s for s in there if fold(s.name) == folded_name), None)
+        if constraint is None:
+            if statement.if_exists:
+                return f"{_DONE} (unchanged)"
+            raise unknown_constraint(item, statement, [s.name for s in there])
+        change = partial(_drop, engine, constraint=constraint)
+    try:
         with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
             change(location)
             faults.point("source_committed")
+    except conflict_errors() as problem:
+        raise altered_meanwhile(item, COMMITTED_MEANWHILE) from problem
+    engine.mint()
+    return _DONE
 
-    def drop_on(self, location: str, statement: st.ChangeConstraints) -> None:
-        """Drop a constraint of a copy of a table, if it has it."""
-        for constraint in stored_constraints(self.engine.gateway.table(location).configuration()):
-            if fold(constraint.name) == fold(statement.dropped_name):
-                self._drop(location, constraint)
 
-    def _drop(self, location: str, constraint: StoredConstraint) -> None:
-        with translate_spark_errors():
-            self.engine.session.sql(
-                f"ALTER TABLE {table_at(location)} DROP CONSTRAINT {backtick(constraint.name)}"
-            )
+def drop_on(engine: Engine, location: str, statement: st.ChangeConstraints) -> None:
+    """Drop a constraint of a copy of a table, if it has it."""
+    for constraint in stored_constraints(engine.gateway.table(location).configuration()):
+        if fold(constraint.name) == fold(statement.dropped_name):
+            _drop(engine, location, constraint)
+
+
+def _drop(engine: Engine, location: str, constraint: StoredConstraint) -> None:
+    with translate_spark_errors():
+        engine.session.sql(
+            f"ALTER TABLE {table_at(location)} DROP CONSTRAINT {backtick(constraint.name)}"
+        )
 
 
 def _with_name(definition: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:
@@ -133,7 +128,7 @@ class TableAlteration(OnNames):
             COLUMNS_IN_USE: a task, a view or a named subscription would fail. ALTERED_MEANWHILE.
         """
         engine, change = self.engine, statement.change
-        item = self._table(statement)
+        item = target_table(engine, statement.target, self.names.search_schema)
         columns = engine.relations.columns_now(item)
         if there is not None and not same_columns(columns, there):
             raise altered_meanwhile(item, "Another process gave it other columns.")
@@ -171,9 +166,6 @@ class TableAlteration(OnNames):
             return current.with_items([replace(now, columns=columns)])
 
         self.engine.change_catalog(noted)
-
-    def _table(self, statement: st.AlterTable) -> Table:
-        return target_table(self.engine, statement.target, self.names.search_schema)
 
     def try_on(self, location: str, change: st.ColumnChange, columns: Schema) -> None:
         """Change a copy of a table with these columns, to find out whether that is possible.
