@@ -38,12 +38,7 @@ from ctsql.runtime.statements.definitions.create import (
     task_that_follows,
 )
 from ctsql.runtime.statements.definitions.first_rows import with_first_rows
-from ctsql.runtime.statements.definitions.flows import (
-    clauses_of,
-    compile_texts,
-    other_target,
-    read_flow_texts,
-)
+from ctsql.runtime.statements.definitions.flows import compile_texts
 from ctsql.runtime.statements.definitions.task_change import column_list, definition_statement
 from ctsql.runtime.statements.objects.name_resolution import check_free, check_schema, drop_text
 from ctsql.runtime.statements.tables.altered_columns import WIDENING
@@ -180,15 +175,18 @@ class FolderBinder:
                 return _Bound([self._table(names, definition.name, statement)])
             case st.CreateView() as statement:
                 assert old is None or isinstance(old, View)  # its kind was checked
-                creation = Creation(names)
-                item, plan = creation.view(statement, definition.name, old)
+                item, plan = Creation(names).view(statement, definition.name, old)
                 if old is None:
                     return _Bound([item])
                 if not parts and not self._has_lost_columns(item):
                     self.reshaped_ids.add(old.id)
                 parts = self._parts_of_view(old, item, plan.query, parts, definition.span)
-                if parts:
-                    creation.check_no_input(old, definition.span)
+                reader = task_that_follows(self.engine, old) if parts else None
+                if reader is not None:
+                    what = "replacing a view that is the input of a continual task"
+                    why = f'"{reader.name}" holds rows that it computed from the changes of this '
+                    hint = "Create a view under another name, and a task on it."
+                    raise not_supported(definition.span, what, why=f"{why}query.", hint=hint)
                 return _Bound([item if parts else old], parts)
             case st.CreateMaterializedView() as statement:
                 assert old is None or isinstance(old, MaterializedView)  # its kind was checked
@@ -286,12 +284,20 @@ class FolderBinder:
         parts: tuple[Part, ...],
     ) -> _Bound:
         """The task and the view of a flow."""
-        names, flow = PlannedNames(self.overlay, definition.schema), clauses_of(statement)
+        names, span = PlannedNames(self.overlay, definition.schema), statement.span
+        flow = span.source.text[statement.name.span.stop : span.stop].strip()
         target = qualify(statement.target, definition.schema)
         views = [] if old is None else flow_targets(self.stored_catalog, old)
         if old is not None and [v.name for v in views] != [target]:
-            raise other_target(statement, views[0].name if views else target)
-        task, view = read_flow_texts(compile_texts(names, statement))
+            now = views[0].name if views else target
+            what = "another target for an existing flow"
+            why = f'It writes "{now}".'
+            hint = f"Type: ALTER MATERIALIZED VIEW {now} RENAME TO ..., or make a flow under "
+            hint += "another name."
+            raise not_supported(statement.target.span, what, why=why, hint=hint)
+        texts = compile_texts(names, statement)
+        task = parse_as(st.CreateContinualTask, texts.task, "the task of the flow")
+        view = parse_as(st.CreateMaterializedView, texts.view, "the target of the flow")
         one = self._task(define(task, definition.schema), task, old, (Part.BODY,), flow)
         self.overlay.add(one.items)
         other = self._materialized_view(

@@ -280,15 +280,6 @@ class Creation(OnNames):
             item = replace(item, id=old.id, name=old.name, definition=definition)
         return item.bound(bound.columns, bound.reads), bound
 
-    def check_no_input(self, old: Item, span: Span) -> None:
-        """Refuse a view that a task follows: its rows come from changes that the view showed."""
-        reader = task_that_follows(self.engine, old)
-        if reader is not None:
-            what = "replacing a view that is the input of a continual task"
-            why = f'"{reader.name}" holds rows that it computed from the changes of this query.'
-            hint = "Create a view under another name, and a task on it."
-            raise not_supported(span, what, why=why, hint=hint)
-
     def materialized_view(
         self, statement: st.CreateMaterializedView, name: Name, old: MaterializedView | None
     ) -> tuple[MaterializedView, MaterializedView | None, BoundDefinition]:
