@@ -243,31 +243,23 @@ class Creation(OnNames):
         names = self.names
         name = qualify(statement.target, names.search_schema)
         check_schema(names.catalog(), name.schema, statement.target.span)
-        match statement:
-            case st.CreateView():
-                self.register(self.view(statement, name, None)[0])
-            case st.CreateMaterializedView():
-                view, away, bound = self.materialized_view(statement, name, None)
-                self._build(view, bound, [away] if away else [], statement)
-            case st.CreateContinualTask():
-                for output in statement.outputs:
-                    names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
-                task, parts, bound, first = self.new_task(name, statement)
-                self._build(task, bound, parts, statement, first)
-        return f"CREATE {statement.kind.keyword}"
-
-    def _build(
-        self,
-        item: Item,
-        bound: BoundDefinition,
-        parts: Sequence[Item],
-        statement: _Output,
-        first: Definition | None = None,
-    ) -> None:
-        """Make an object with its first contents, and commit it to the catalog."""
+        done = f"CREATE {statement.kind.keyword}"
+        if isinstance(statement, st.CreateView):
+            self.register(self.view(statement, name, None)[0])
+            return done
+        item: Item
+        parts: Sequence[Item]
+        if isinstance(statement, st.CreateMaterializedView):
+            item, away, bound = self.materialized_view(statement, name, None)
+            parts, first = [away] if away else [], None
+        else:
+            for output in statement.outputs:
+                names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
+            item, parts, bound, first = self.new_task(name, statement)
         vectors = keeps_vectors(statement)
         with self.built(item, bound, parts, has_vectors=vectors, first=first) as items:
             self.register(*items)
+        return done
 
     def view(
         self, statement: st.CreateView, name: Name, old: View | None
