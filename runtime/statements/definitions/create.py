@@ -61,7 +61,7 @@ from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark
 from ctsql.runtime.statements.definitions.cutover import Redefinition, check_reads
 from ctsql.runtime.statements.definitions.first_rows import backfill_of, fill, source_of
 from ctsql.runtime.statements.definitions.output_tables import (
-    create_table_text,
+    make_table,
     undo_on_failure,
 )
 from ctsql.runtime.statements.definitions.view_change import with_quarantine
@@ -425,15 +425,20 @@ class Creation(OnNames):
         item = replace(item.bound(bound.columns, bound.reads), created_at=begin)
         items = [item, *complete_outputs(parts, item, bound)]
         with undo_on_failure(engine, items):
-            for output in items:
-                if output.location is not None:
-                    with translate_spark_errors():
-                        engine.session.sql(create_table_text(output, has_vectors=has_vectors))
-            faults.point("catalog_table_made")
-            engine.relations.add(items)
-            items = [identify(engine.relations, i) for i in items]
-            with _advise_on_new(item):
+            items = [
+                i if i.location is None else make_table(engine, i, has_vectors=has_vectors)
+                for i in items
+            ]
+            try:
                 fill(engine, items, first, now)
+            except DataError as problem:
+                if is_failure_of(problem, item):
+                    problem.detail = "It was not created: it failed on existing rows of its inputs."
+                    problem.hint = (
+                        f"Give it a body that can compute them, {FOR_ROWS_AT_FAULT}. To begin with "
+                        "rows that are inserted from now on: WITH (SNAPSHOT = false)"
+                    )
+                raise
             yield items
 
     def register(
@@ -489,21 +494,6 @@ def task_that_follows(engine: Engine, view: Item) -> Item | None:
             if any(getattr(n, "object_id", None) == view.id for v in views for n in descend(v)):
                 return reader
     return None
-
-
-@contextmanager
-def _advise_on_new(item: Item) -> Iterator[None]:
-    """Add advice to the error of a new task that fails on its first rows."""
-    try:
-        yield
-    except DataError as problem:
-        if is_failure_of(problem, item):
-            problem.detail = "It was not created: it failed on existing rows of its inputs."
-            problem.hint = (
-                f"Give it a body that can compute them, {FOR_ROWS_AT_FAULT}. To begin with "
-                "rows that are inserted from now on: WITH (SNAPSHOT = false)"
-            )
-        raise
 
 
 def complete_outputs(parts: Sequence[Item], task: Item, bound: BoundDefinition) -> list[Item]:

@@ -18,8 +18,8 @@ _CHECKPOINT_INTERVALS = (101, 107, 109, 113, 127, 131)
 """In commits. Primes, so that two of them seldom meet; inputs have 103, the timeline 97."""
 
 
-def create_table_text(item: Item, *, has_vectors: bool) -> str:
-    """The statement that creates an output's table in its folder.
+def make_table(engine: Engine, item: Item, *, has_vectors: bool = True) -> Item:
+    """Create the table of a new output in its folder; returns the stored item.
 
     Without deletion vectors there is no change feed, which would list rows that only move.
     """
@@ -33,13 +33,10 @@ def create_table_text(item: Item, *, has_vectors: bool) -> str:
     text = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     columns = table_columns(item)
     assert item.location is not None  # an output has a table
-    return f"CREATE TABLE {table_at(item.location)} ({columns}) USING delta TBLPROPERTIES ({text})"
-
-
-def make_table(engine: Engine, item: Item, *, has_vectors: bool = True) -> Item:
-    """Create the table of a new output; returns the stored item."""
     with translate_spark_errors():
-        engine.session.sql(create_table_text(item, has_vectors=has_vectors))
+        engine.session.sql(
+            f"CREATE TABLE {table_at(item.location)} ({columns}) USING delta TBLPROPERTIES ({text})"
+        )
     faults.point("catalog_table_made")
     return identify(engine.relations, item)
 
