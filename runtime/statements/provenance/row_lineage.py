@@ -64,7 +64,7 @@ ROW_CHARACTERS_MAX = 8192
 _WIDE = f"the row has more than {ROW_CHARACTERS_MAX} letters"
 _OF_TASK = "computed by a task from its inputs' changes at this T; continue with BLAME"
 _VIA = "query"
-_LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE", "NOT_SUPPORTED", "DATA_ERROR")
+_LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE", "NOT_SUPPORTED", "DATA_ERROR")  # lost history
 
 LineageRow = tuple[object, ...]
 
@@ -146,7 +146,7 @@ class RowLineage:
         first = rows.select(_row_json(rows.columns)).limit(SHOWN_MAX).collect()
         count = len(first) if len(first) < SHOWN_MAX else rows.count()
         for (row,) in first:
-            self._line(0, item, None, None, "", row, count, None if row else _WIDE)
+            self._line(0, item, None, row=row, rows=count, note=None if row else _WIDE)
         query = self.engine.relations.bound(item).query
         columns = [c.name for c in item.columns]
         self._trace(_Step(query, columns, item.columns, item, at), rows, 1)
@@ -168,7 +168,8 @@ class RowLineage:
         whole = whole_query(text.text, relations)
         why = reader.refusal(step.query, whole)
         if why is not None or isinstance(whole, Declined):
-            self._add(level, step.item, step.at, _VIA, f"cannot be determined: {why}")
+            unknown = f"cannot be determined: {why}"
+            self._line(level, step.item, step.at, via=_VIA, note=unknown)
             return
         lineage = trace(whole, step.casts)
         target_rows = _compute_once(
@@ -184,7 +185,7 @@ class RowLineage:
             came = self._contributing(one, reader.nodes, step, target_rows)
             if isinstance(came, str):
                 item = self.engine.relations.item(_read_id(reader.nodes[one.table]))
-                self._add(level, item, None, via, came)
+                self._line(level, item, None, via=via, note=came)
             elif came is not None and self._show(came, level, via, note):
                 groups.setdefault(came.item.id, []).append(came)
         for parts in groups.values():
@@ -210,7 +211,7 @@ class RowLineage:
             with TemporaryNames() as names:
                 places = _compute_once(self.warehouse.queries.run(one.rows, inputs, names).frame)
         except CtsqlError as problem:
-            if not _is_lost(problem):
+            if problem.condition not in _LOST and problem.message != FILE_MISSING:
                 raise
             return f"cannot be determined: {problem.message}"
         rows = stored_rows.rows.join(places, [FILE_COLUMN, ROW_COLUMN], "left_semi")
@@ -265,19 +266,16 @@ class RowLineage:
             self._line(level, traced_rows.item, time, version, via, row, count, notes)
         return count
 
-    def _add(self, level: int, item: Item, time: int | None, via: str, note: str) -> None:
-        self._line(level, item, time, None, via, None, None, note)
-
     def _line(
         self,
         level: int,
         item: Item,
         time: int | None,
-        version: int | None,
-        via: str,
-        row: str | None,
-        rows: int | None,
-        note: str | None,
+        version: int | None = None,
+        via: str = "",
+        row: str | None = None,
+        rows: int | None = None,
+        note: str | None = None,
     ) -> None:
         instant = None if time is None else datetime.fromtimestamp(time / 1000, UTC)
         line = (level, str(item.name), time, instant, version, via or None, row, rows, note)
@@ -305,16 +303,8 @@ class _Step:
 
 
 def _read_id(node: lp.Node) -> str:
-    assert isinstance(
-        node,
-        lp.InsertsInput | lp.DeletesInput | lp.ChangesInput | lp.NormalReference | lp.SelfReference,
-    )
+    assert isinstance(node, lp.RelationLeaf)
     return node.object_id
-
-
-def _is_lost(problem: CtsqlError) -> bool:
-    """Whether an error means that history is lost."""
-    return problem.condition in _LOST or problem.message == FILE_MISSING
 
 
 def _row_json(columns: Sequence[str]) -> SparkColumn:
@@ -373,19 +363,14 @@ class RowQuestions(OnNames):
     def why(self, statement: RowQuestion) -> list[LineageRow]:
         """Lines of :data:`COLUMNS`; raises as BLAME does."""
         item = self._object_of(statement.target, "WHY", plain=True)
-        at = self._time(item, statement.select)
+        at, answer = self._time(item, statement.select), RowLineage(self.engine)
         with translate_spark_errors():
             if isinstance(item, View):
-                answer = RowLineage(self.engine)
                 answer.explain_view(item, self._select_rows(statement.select, None, at), at)
-                return answer.lines
-            stored_rows = self._locate(item, at, statement.select)
-            if stored_rows is None:
-                return []
-            selection = self._select_rows(statement.select, stored_rows, at)
-            answer = RowLineage(self.engine)
-            answer.explain(TracedRows(item, stored_rows, selection, at))
-            return answer.lines
+            elif (stored_rows := self._locate(item, at, statement.select)) is not None:
+                selection = self._select_rows(statement.select, stored_rows, at)
+                answer.explain(TracedRows(item, stored_rows, selection, at))
+        return answer.lines
 
     def _object_of(self, ref: RelationRef, what: str, *, plain: bool = False) -> Item:
         """The object of a name; it has a table, or is a plain view if ``plain``."""
