@@ -77,15 +77,6 @@ class _Work:
         return str(Name(*self.name[:2]))
 
 
-def _raise_first(problems: dict[str, CtsqlError], *, is_all: bool) -> None:
-    """Raise the problem of the first table that was left out, if any."""
-    for problem in problems.values():
-        if is_all:
-            sentence = f"Left out: {', '.join(problems)}. All other tables were maintained."
-            problem.detail = f"{problem.detail or ''} {sentence}".strip()
-        raise problem
-
-
 class Maintenance(OnNames):
     """MAINTAIN and SHOW RETENTION."""
 
@@ -98,7 +89,10 @@ class Maintenance(OnNames):
         unnamed_before = min(keep_from, now_ms - retention.UNNAMED_AGE_MS)
         log_from = now_ms - (retention.LOG_RETAIN_DEFAULT_MS if retain is None else retain)
         if not dry:
-            self._complete_transactions()
+            # Complete decided transactions of killed processes: no log names their files yet.
+            self.engine.timeline.refresh()
+            if self.engine.timeline.intents:
+                self.engine.mint()
         if statement.target is None and not dry:
             self._forget_definitions()
             keep_logs(self.engine.warehouse)
@@ -139,14 +133,12 @@ class Maintenance(OnNames):
         if statement.target is None:
             rows += self._purge(keep_from, dry=dry)
             rows += self._folders(unnamed_before, dry=dry)
-        _raise_first(problems, is_all=statement.target is None)
+        for problem in problems.values():  # the first table that was left out
+            if statement.target is None:
+                sentence = f"Left out: {', '.join(problems)}. All other tables were maintained."
+                problem.detail = f"{problem.detail or ''} {sentence}".strip()
+            raise problem
         return rows
-
-    def _complete_transactions(self) -> None:
-        """Complete decided transactions of killed processes: no log names their files yet."""
-        self.engine.timeline.refresh()
-        if self.engine.timeline.intents:
-            self.engine.mint()
 
     def _forget_definitions(self) -> None:
         """Drop definitions of tasks that no later T runs with, and replacements that they read."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.dependencies import flow_targets, going_with
-from ctsql.catalog.errors import CtsqlError, error, not_supported
+from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.items import (
     RECORDS,
     Item,
@@ -23,7 +23,6 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, check_new_name, fold, quarantine_name
 from ctsql.catalog.schemas import commented, get
-from ctsql.catalog.spans import Span
 from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.statements.definitions.alter_task import changed_constraints
@@ -56,16 +55,22 @@ class Alteration(OnNames):
         if statement.kind is ObjectKind.SCHEMA:
             return self._drop_schema(statement)
         catalog = self.engine.refresh_catalog()
-        name = qualify(statement.target, self.names.search_schema)
-        if statement.if_exists and catalog.find(name) is None:
+        item = catalog.find(qualify(statement.target, self.names.search_schema))
+        if statement.if_exists and item is None:
             return f"DROP {keyword} (did not exist)"
-        item = catalog.find(name)
         if item is not None:
             check_no_quarantine(catalog, item, statement.target.span)
         if item is None or not item.problem:
             item = self.names.of_kind(statement.target, RECORDS[statement.kind])
         if isinstance(item, TaskOutput):
-            raise self._output_alone(item, statement.target.span)
+            task = self.engine.catalog.items[item.owner]
+            what = "dropping one output of a task"
+            why = (
+                f'"{item.name}" is written by continual task "{task.name}", at the same T as '
+                "its other outputs."
+            )
+            hint = f"Drop all of it: DROP CONTINUAL TASK {task.name}"
+            raise not_supported(statement.target.span, what, why=why, hint=hint)
         if statement.flow and not item.flow:
             hint = f"Type: DROP CONTINUAL TASK {item.name}"
             raise item.wrong_kind("flow", hint, statement.target.span)
@@ -77,12 +82,12 @@ class Alteration(OnNames):
             if statement.if_exists and item.id not in current.items:
                 return current  # another process has dropped it meanwhile
             still_there(current, item)
-            readers = readers_of_dropped(current, _items_to_drop(current, item, statement))
+            targets[:] = [item, *(flow_targets(current, item) if statement.flow else [])]
+            readers = readers_of_dropped(current, targets)
             if readers and not statement.cascade:
                 detail, place = f"It is read by {', '.join(readers)}.", statement.target.span
                 raise in_use(item, detail, place, kind=keyword.lower(), keyword=keyword)
             going[:] = going_with(current, [item.id])
-            targets[:] = _items_to_drop(current, item, statement)
             return _without(current, going, statement)
 
         self.engine.change_catalog(remove)
@@ -91,16 +96,6 @@ class Alteration(OnNames):
         self._let_go(going, statement)
         others = [f"{i.kind.value} {i.name}" for i in going if i not in targets]
         return f"DROP {keyword} (with {', '.join(others)})" if others else f"DROP {keyword}"
-
-    def _output_alone(self, output: Item, span: Span) -> CtsqlError:
-        task = self.engine.catalog.items[output.owner]
-        what = "dropping one output of a task"
-        why = (
-            f'"{output.name}" is written by continual task "{task.name}", at the same T as '
-            "its other outputs."
-        )
-        hint = f"Drop all of it: DROP CONTINUAL TASK {task.name}"
-        return not_supported(span, what, why=why, hint=hint)
 
     def _drop_schema(self, statement: st.DropObject) -> str:
         schema = statement.target.parts[-1]
@@ -225,11 +220,6 @@ def _without(
     catalog = current.with_dropped(drop).without(i.id for i in items)
     is_kept = (drop.items or schema) and not statement.purge
     return catalog if is_kept else catalog.purged([drop.id])
-
-
-def _items_to_drop(catalog: Catalog, item: Item, statement: st.DropObject) -> list[Item]:
-    """The objects that a statement names: one object, or the task and the target of a flow."""
-    return [item, *flow_targets(catalog, item)] if statement.flow else [item]
 
 
 _VIEW_ALTERED = "ALTER MATERIALIZED VIEW"

@@ -220,7 +220,12 @@ class Undropping(OnNames):
         read = catalog.items.get(object_id)
         readings = [r for r in item.reads if r.object_id == object_id]
         if read is None:
-            _check_not_dropped(catalog, item, object_id, statement)
+            for drop, other in catalog.all_dropped():
+                if other.id == object_id:  # another dropped one, which must be restored first
+                    detail = f"{item.kind.value} {item.name} reads {other.kind.value} {other.name}"
+                    detail += f", which was dropped at {to_iso(drop.at_ms)}."
+                    hint = f"First: {drop.undrop_text(other)}"
+                    raise _blocked_error(statement, capitalised(detail), hint)
             detail = f"{item.kind.value} {item.name} reads {readings[0].name}, which is gone."
             raise _blocked_error(statement, capitalised(detail), "Create both again.")
         if isinstance(read, Table) or read.problem:
@@ -231,18 +236,6 @@ class Undropping(OnNames):
             detail = f"{item.kind.value} {item.name} reads {read.name}, which was replaced and has "
             detail += f"no column {missing_columns[0]} now."
             hint = "Restore that column, or create this object again."
-            raise _blocked_error(statement, capitalised(detail), hint)
-
-
-def _check_not_dropped(
-    catalog: Catalog, item: Item, object_id: str, statement: st.UndropObject
-) -> None:
-    """Raise UNDROP_BLOCKED if an object reads another dropped one, which must be restored first."""
-    for earlier, other in catalog.all_dropped():
-        if other.id == object_id:
-            detail = f"{item.kind.value} {item.name} reads {other.kind.value} {other.name}, "
-            detail += f"which was dropped at {to_iso(earlier.at_ms)}."
-            hint = f"First: {earlier.undrop_text(other)}"
             raise _blocked_error(statement, capitalised(detail), hint)
 
 

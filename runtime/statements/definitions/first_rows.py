@@ -54,7 +54,10 @@ def copy_of(
             body.append(f"DELETE FROM {own}")
         rows = f"SELECT {columns} FROM contents({source.name.qualified()})"
         body.append(f"INSERT INTO {own} ({columns}) {rows}")
-    text = _definition(task, outputs, follows, "; ".join(body), constraints)
+    text = (
+        f"CREATE CONTINUAL TASK {task.name.qualified()} {shape_text(outputs, constraints)} "
+        f"ON INPUT {follows.name.qualified()} WITH (SNAPSHOT = false) AS ({'; '.join(body)})"
+    )
     away = () if quarantine is None else (quarantine,)
     read = {
         i.id: Reading(name=i.name, object_id=i.id, columns=tuple(c.name for c in i.columns))
@@ -66,20 +69,6 @@ def copy_of(
         reads=tuple(read.values()),
         flow=task.flow,
         copies_rows=True,
-    )
-
-
-def _definition(
-    task: Item,
-    outputs: Sequence[Item],
-    follows: Item,
-    body: str,
-    constraints: Sequence[st.ConstraintDef] = (),
-) -> str:
-    """The statement that creates a task with these outputs, or with the task as its output."""
-    return (
-        f"CREATE CONTINUAL TASK {task.name.qualified()} {shape_text(outputs, constraints)} "
-        f"ON INPUT {follows.name.qualified()} WITH (SNAPSHOT = false) AS ({body})"
     )
 
 

@@ -16,7 +16,7 @@ rows (SNAPSHOT), or with the rows that the task held before a T, and runs its bo
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ctsql.catalog import times
 from ctsql.catalog.catalog import Catalog
@@ -82,12 +82,8 @@ _BEGINS = ("SNAPSHOT", *STORAGE_OPTIONS)
 """Options that a replaced task keeps: how it began, and where its rows are."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
-    """A replacement before its creation: the task, its outputs, quarantine and definition."""
-
-    items: list[Item]
-    bound: BoundDefinition
+_Draft = tuple[list[Item], BoundDefinition]
+"""A replacement before its creation: the task, its outputs and quarantine; its definition."""
 
 
 class TaskReplacement(OnNames):
@@ -114,7 +110,7 @@ class TaskReplacement(OnNames):
         """A replacement as it would be, for EXPLAIN."""
         assert statement.replaces is not None  # else it is no replacement
         task, old = task_and_definition(self.names, statement.replaces)
-        return self._replacement(task, old, name, statement).bound
+        return self._replacement(task, old, name, statement)[1]
 
     def apply(self, statement: st.ApplyReplacement) -> str:
         """ALTER CONTINUAL TASK name APPLY REPLACEMENT replacement.
@@ -243,7 +239,7 @@ class TaskReplacement(OnNames):
             span = next((o.span for o in options if o.name == COALESCE), place)
             detail = "The task keeps its own."
             raise bad_option(span, COALESCE, detail, hint="Leave it out.")
-        return _Draft(items=items, bound=bound)
+        return items, bound
 
     def _outputs(
         self, task: Task, definition: st.CreateContinualTask, name: Name, span: Span
@@ -265,13 +261,6 @@ class TaskReplacement(OnNames):
             items.append(self.names.new(TaskOutput, new_name, span, None))
         return items
 
-    def _applied_text(self, task: Task, old: st.CreateContinualTask, items: Sequence[Item]) -> str:
-        """The definition that a task gets from its replacement."""
-        current = _current(self.engine, items[0])
-        options = [*current.options, *(o for o in old.options if o.name in _BEGINS)]
-        head = f"CREATE CONTINUAL TASK {_name(task, task)}"
-        return _with_head(current, head, options, outputs_or_itself(self.engine.catalog, task))
-
     # ---- building
 
     def _beginning(
@@ -282,7 +271,8 @@ class TaskReplacement(OnNames):
         None: at the newest T, with its own body over what the inputs hold. Raises
         AS_OF_OUT_OF_RANGE, TASK_FAILED, HISTORY_LOST.
         """
-        begin, engine, item = statement.begin, self.engine, draft.items[0]
+        begin, engine, (items, _) = statement.begin, self.engine, draft
+        item = items[0]
         if begin is None:
             return self._snapshot(task, draft, statement.target.span), None
         advance_to_now(engine, task)
@@ -307,7 +297,7 @@ class TaskReplacement(OnNames):
             return since, None
         return since, copy_of(
             item,
-            outputs_among(draft.items),
+            outputs_among(items),
             outputs_or_itself(engine.catalog, task),
             followed_by(self.names, _parse(item.definition.text, item.name)),
             quarantine=engine.catalog.items.get(task.quarantine or ""),
@@ -319,10 +309,10 @@ class TaskReplacement(OnNames):
         With COALESCE it is the end of the last interval: later changes wait for the end of the next
         one, as for the task.
         """
-        every = draft.bound.task.coalesce
+        engine, ([item, *_], bound) = self.engine, draft
+        every = bound.task.coalesce
         if every is None:
             return None
-        engine, item = self.engine, draft.items[0]
         engine.mint()
         since = Schedule.of([every], task.created_at).last_at_or_before(engine.timeline.now)
         assert since is not None  # the first one is its creation
@@ -363,10 +353,10 @@ class TaskReplacement(OnNames):
 
         Raises REPLAY_FAILED if its body fails at some T.
         """
-        item, *others = draft.items
+        (item, *others), bound = draft
         since, first = self._beginning(task, draft, statement)
         building = Creation(self.names).built(
-            item, draft.bound, others, has_vectors=keeps_vectors(old), first=first, since=since
+            item, bound, others, has_vectors=keeps_vectors(old), first=first, since=since
         )
         with ExitStack() as stack:
             try:
@@ -385,7 +375,10 @@ class TaskReplacement(OnNames):
         self, task: Task, old: st.CreateContinualTask, items: Sequence[Item], span: Span
     ) -> None:
         """Give a task the rows and the definition of its replacement (the first item)."""
-        text = self._applied_text(task, old, items)
+        current = _current(self.engine, items[0])
+        options = [*current.options, *(o for o in old.options if o.name in _BEGINS)]
+        head = f"CREATE CONTINUAL TASK {_name(task, task)}"
+        text = _with_head(current, head, options, outputs_or_itself(self.engine.catalog, task))
         change = replace(redefinition(self.names, task, text), span=span)
         follows = followed_by(self.names.in_schema(task.search_schema), _parse(text, task.name))
         change = with_rows_of(self.engine, change, items, follows)

@@ -115,24 +115,16 @@ def stored_default(metadata: TableMetadata, column: str) -> str | None:
 
 
 def default_changes(columns: Iterable[st.ColumnDef], metadata: TableMetadata) -> list[str]:
-    """The ALTER TABLE actions that give a table the defaults of a column list."""
+    """The ALTER TABLE actions that give a table the defaults of a column list, by their words."""
     texts = []
     for column in columns:
         is_there = fold(column.name) in metadata.columns
         before = stored_default(metadata, column.name) if is_there else None
-        value = None if column.default is None else _text(column.default)
-        texts += _default_change(column.name, before, value)
+        start = f"ALTER COLUMN {quote(column.name)}"
+        if column.default is not None:
+            value = splice(column.default.span, column.default.edits).text
+            if before is None or _words(before) != _words(value):
+                texts.append(f"{start} SET DEFAULT {value}")
+        elif before is not None:
+            texts.append(f"{start} DROP DEFAULT")
     return texts
-
-
-def _default_change(column: str, before: str | None, value: str | None) -> list[str]:
-    """The ALTER TABLE action that changes a column's default, if any; compared by words."""
-    if value is None:
-        return [] if before is None else [f"ALTER COLUMN {quote(column)} DROP DEFAULT"]
-    if before is not None and _words(before) == _words(value):
-        return []
-    return [f"ALTER COLUMN {quote(column)} SET DEFAULT {value}"]
-
-
-def _text(value: st.SqlText) -> str:
-    return splice(value.span, value.edits).text

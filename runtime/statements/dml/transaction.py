@@ -76,10 +76,7 @@ class OpenTransaction:
         if version is None:
             raise self._conflict(item, "It was made after the transaction began.")
         self._items[item.id] = item
-        return self._with_properties(item, version)
-
-    def _with_properties(self, item: Item, version: int) -> int:
-        """The newest version with the same rows and columns; changes of properties have no T."""
+        # The newest version with the same rows and columns: changes of properties have no T.
         table = self.engine.relations.table(item)
         layout = table.metadata_at(version).layout
         while version < table.version() and not table.commit_at(version + 1).changes_data:

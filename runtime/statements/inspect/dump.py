@@ -27,22 +27,19 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
     engine.timeline.refresh()
     schemas = [s for s in sorted(catalog.schemas.values()) if fold(s) != DEFAULT_SCHEMA]
     texts = [("schemas", "".join(f"CREATE SCHEMA IF NOT EXISTS {quote(s)};\n" for s in schemas))]
-    by_name = sorted(catalog, key=lambda i: (not isinstance(i, Table), i.name.key))
-    for item in sorted(_in_order(catalog, by_name), key=lambda i: i.replaces is not None):
-        if not isinstance(item, TaskOutput) and owner_of_quarantine(catalog, item) is None:
-            # An object that another one makes comes with it.
-            current = engine.relations.current(item.check())
-            texts.append((f"{item.name.schema}.{item.name.name}", _text(engine, current)))
-    return texts if schemas else texts[1:]
-
-
-def _in_order(catalog: Catalog, items: Iterable[Item]) -> list[Item]:
 
     def needs(object_id: str) -> Iterator[str]:
         others = (r.object_id for r in catalog.items[object_id].reads)
         return (other for other in others if other in catalog.items)
 
-    return [catalog.items[object_id] for object_id in behind_needs((i.id for i in items), needs)]
+    by_name = sorted(catalog, key=lambda i: (not isinstance(i, Table), i.name.key))
+    in_order = [catalog.items[i] for i in behind_needs((i.id for i in by_name), needs)]
+    for item in sorted(in_order, key=lambda i: i.replaces is not None):
+        if not isinstance(item, TaskOutput) and owner_of_quarantine(catalog, item) is None:
+            # An object that another one makes comes with it.
+            current = engine.relations.current(item.check())
+            texts.append((f"{item.name.schema}.{item.name.name}", _text(engine, current)))
+    return texts if schemas else texts[1:]
 
 
 def _text(engine: Engine, item: Item) -> str:
