@@ -116,14 +116,19 @@ def _mark_few(
     marks: list[int] = rows.arrow.column(BROKEN).to_pylist()
     for index in order:
         constraint = constraints[index]
-        by_key = _by_key(rows, constraint.key, _numbers_to_write(marks, constraints))
+        # The rows that would be written, by the marks set so far.
+        written = (None, OnViolation.WARN)
+        numbers = [i for i, mark in enumerate(marks) if fate(mark, constraints) in written]
+        by_key = _by_key(rows, constraint.key, numbers)
         if not by_key:
             continue
         firsts = rows.take([numbers[0] for numbers in by_key.values()])
         matches = around.find_few(constraint, firsts)
         if isinstance(matches, Declined):
             return matches
-        there = set() if matches is None else set(_keys(matches, constraint.key))
+        there: set[Hashable] = set()
+        if matches is not None:
+            there.update(values_of(matches.arrow.select(list(constraint.key))))
         for number in _breaking(by_key, there, rows):
             marks[number] |= 1 << index
     schema, arrow = rows.schema, rows.arrow
@@ -133,29 +138,17 @@ def _mark_few(
     )
 
 
-def _numbers_to_write(marks: Sequence[int], constraints: Sequence[Constraint]) -> list[int]:
-    """The numbers of the rows that would be written, by the marks set so far."""
-    fates = (None, OnViolation.WARN)
-    return [i for i, mark in enumerate(marks) if fate(mark, constraints) in fates]
-
-
 def _by_key(
     rows: LocalRows, columns: Sequence[str], numbers: Sequence[int]
 ) -> Mapping[Hashable, list[int]]:
     """The numbers of rows by their keys; those with a NULL left out."""
     keys = rows.arrow.select(list(columns)).take(pa.array(numbers, pa.int64()))
-    is_null = reduce(lambda a, b: [x or y for x, y in zip(a, b, strict=True)], (
-        column.is_null().to_pylist() for column in keys.columns
-    ))  # fmt: skip
+    nulls = zip(*(column.is_null().to_pylist() for column in keys.columns), strict=True)
     numbers_by_key: dict[Hashable, list[int]] = defaultdict(list)
-    for number, key, no_key in zip(numbers, values_of(keys), is_null, strict=True):
-        if not no_key:
+    for number, key, are_null in zip(numbers, values_of(keys), nulls, strict=True):
+        if not any(are_null):
             numbers_by_key[key].append(number)
     return numbers_by_key
-
-
-def _keys(rows: LocalRows, columns: Sequence[str]) -> list[Hashable]:
-    return values_of(rows.arrow.select(list(columns)))
 
 
 def _breaking(

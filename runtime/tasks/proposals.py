@@ -19,7 +19,7 @@ from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.tasks.constraints import as_quarantined, check_rows, quarantine_rows
 from ctsql.runtime.tasks.key_constraints import Surroundings, mark_keys
-from ctsql.runtime.tasks.multi_output import OutputBatches, PendingOutput
+from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.tallies import (
     COUNTED,
     QUARANTINE_COLUMNS,
@@ -85,7 +85,7 @@ def stage_proposals(
                 part.batch.domains[TALLIES] = tallies
                 part.metadata = {COUNTED: dict(check.violations)}
                 part.has_rows = True
-        quarantine = _quarantine(waiting, plan)
+        quarantine = next((part for i, part in waiting.items() if i not in columns), None)
         if quarantine is not None and (away or leaving is not None):
             rows = union_all(*away)
             column_names = [name for name, _ in QUARANTINE_COLUMNS]
@@ -150,9 +150,3 @@ def taken_over(
         return None, None
     sources = StoredSources(warehouse, outputs=read)
     return sources.contents(source.id, at), sources.stored_rows(task.quarantine or "")
-
-
-def _quarantine(waiting: Mapping[str, PendingOutput], plan: TaskWrite) -> PendingOutput | None:
-    """The quarantine, if it does not hold T yet."""
-    output_ids = {o.object_id for o in plan.all_outputs}
-    return next((part for i, part in waiting.items() if i not in output_ids), None)
