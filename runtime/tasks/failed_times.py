@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, EnvironmentProblem, error
@@ -23,28 +24,21 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 DISTURBED_TRIES_MAX = 20
 
 
+@dataclass(frozen=True, slots=True)
 class FailedTimes:
     """The failed times of one task.
 
-    Args:
+    Attributes:
         output: the leading output. commit: commits a batch with an upper and metadata; False if the
             upper has moved. check_known: raises if the newest commit is of a definition that is not
             loaded.
     """
 
-    def __init__(
-        self,
-        warehouse: Warehouse,
-        item: Item,
-        output: Output,
-        commit: Callable[[OutputBatch, int, Mapping[str, Any]], bool],
-        check_known: Callable[[], None],
-    ) -> None:
-        self.warehouse = warehouse
-        self.item = item
-        self.output = output
-        self._commit = commit
-        self._check_known = check_known
+    warehouse: Warehouse
+    item: Item
+    output: Output
+    commit: Callable[[OutputBatch, int, Mapping[str, Any]], bool]
+    check_known: Callable[[], None]
 
     def pass_to(self, until: int, upper: int, *, retry: bool) -> int | None:
         """The upper from which Ts up to ``until`` run; None if the task stopped after ``until``.
@@ -77,7 +71,7 @@ class FailedTimes:
         for _ in range(DISTURBED_TRIES_MAX):
             self.output.fetch_recent_upper()
             if self.output.upper > time:
-                self._check_known()
+                self.check_known()
                 return self.output.upper  # another process moved the upper past it
             swap = self._swap_after(time)
             if swap is not None:
@@ -124,7 +118,7 @@ class FailedTimes:
             "reason": failure.reason,
             "condition": failure.condition,
         }
-        return self._commit(batch, upper or time + 1, metadata)
+        return self.commit(batch, upper or time + 1, metadata)
 
     def skip(self, loss: Failure | None = None) -> int:
         """Move the upper past the T at which the task failed; returns that T.

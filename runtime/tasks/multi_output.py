@@ -43,28 +43,21 @@ class PendingOutput:
     metadata: Mapping[str, Any] = field(default_factory=dict)  # for its own commit
 
 
+@dataclass(slots=True)
 class OutputBatches:
     """The batches for the outputs of one task at one T.
 
     Attributes:
-        lead: the leading output. read: each output by its id, with the version that the body reads;
-            None before the first.
+        lead, others: the outputs that do not hold T, the leading one and other ones.
+        read: each output by its id, with the version that the body reads; None before the first.
+        upper: after T.
     """
 
-    def __init__(
-        self,
-        lead: PendingOutput,
-        others: list[PendingOutput],
-        read: Mapping[str, tuple[Item, int | None]],
-        time: int,
-        context: AdvanceContext,
-    ) -> None:
-        """Start with nothing staged; outputs that are not among the parts hold T already."""
-        self.lead = lead
-        self._others = others
-        self.read = read
-        self._upper = time + 1
-        self._context = context
+    lead: PendingOutput
+    others: list[PendingOutput]
+    read: Mapping[str, tuple[Item, int | None]]
+    upper: int
+    context: AdvanceContext
 
     @staticmethod
     def open(
@@ -89,23 +82,18 @@ class OutputBatches:
                 return None
             read[item.id] = (item, part.batch.version_read)
             parts.append(part)
-        return OutputBatches(first, parts, read, time, context)
+        return OutputBatches(first, parts, read, time + 1, context)
 
     @property
     def waiting(self) -> Iterator[PendingOutput]:
         """The outputs that do not hold T, the leading one last."""
-        yield from self._others
+        yield from self.others
         yield self.lead
-
-    @property
-    def versions_read(self) -> dict[str, int]:
-        """The versions that the batches build on, by output id; only outputs that do not hold T."""
-        return {p.object_id: p.batch.version_read for p in self.waiting}
 
     @property
     def has_rows(self) -> bool:
         """Whether there is anything to write at T, or a part of T is already committed."""
-        return len(self._others) + 1 < len(self.read) or any(p.has_rows for p in self.waiting)
+        return len(self.others) + 1 < len(self.read) or any(p.has_rows for p in self.waiting)
 
     def discard(self) -> None:
         """Delete all staged files, except those that are committed or may be."""
@@ -121,16 +109,16 @@ class OutputBatches:
         Raises:
             COMMIT_UNKNOWN: a commit failed and the log cannot be read to find out.
         """
-        parts = [*(part for part in self._others if part.has_rows), self.lead]
+        parts = [*(part for part in self.others if part.has_rows), self.lead]
         for part in parts:
             if part is self.lead and len(self.read) > 1:
                 faults.point("outputs_halfway")
             batch, metadata_of_part = part.batch, {**metadata, **part.metadata}
             outcome = part.output.compare_and_append(
-                [batch], expected=batch.lower, new=self._upper, metadata=metadata_of_part
+                [batch], expected=batch.lower, new=self.upper, metadata=metadata_of_part
             )
-            self._context.committed(part.object_id, outcome, self._upper)
-            if not isinstance(outcome, Committed) and part.output.upper < self._upper:
+            self.context.committed(part.object_id, outcome, self.upper)
+            if not isinstance(outcome, Committed) and part.output.upper < self.upper:
                 break
             # This part of T is committed, by us or by another process [part-is-there].
         else:

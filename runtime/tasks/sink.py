@@ -59,7 +59,6 @@ from ctsql.runtime.log.write_handle import (
 )
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
-from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.tasks.failed_times import DISTURBED_TRIES_MAX, FailedTimes
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.progress import first_due
@@ -235,7 +234,9 @@ class TaskSink:
             except (DataError, StatementError) as problem:
                 if not is_final(problem):
                     raise
-                if fault is None and self._may_set_aside(run, problem):
+                _, plan = self.warehouse.relations.in_force(self.item, run.time)
+                is_of_rows = problem.condition == "DATA_ERROR"  # which rows cause
+                if fault is None and plan.quarantine_errors and is_of_rows:
                     return self._write(run, problem)
                 return self.failures.failed(run.time, problem, again=self._retrying), True
             except EnvironmentProblem as problem:
@@ -267,28 +268,20 @@ class TaskSink:
         phases = Phases(meter.ms)
         with discard_on_error([batches]):
             is_staged: bool | Declined = Declined("it has other columns now")
-            if self._fit(first, batches.versions_read):
+            if self._fit(first, batches):
                 self._check_known()
                 is_staged = self._stage(batches, runs, phases, fault)
             if isinstance(is_staged, Declined) or not is_staged:
                 batches.discard()
                 return is_staged if isinstance(is_staged, Declined) else (last + 1, False)
-            outcome = batches.commit(self._metadata(last, meter, phases))
+            # The versions that it was made from, and its cost.
+            reads = self.warehouse.versions.reads_at(self.item, last)
+            work = meter.work().to_metadata()
+            outcome = batches.commit({**reads, "work": work, **phases.to_metadata()})
         is_in = isinstance(outcome, Committed)
         return (last + 1, True) if is_in else Declined("another commit was first")
 
-    def _metadata(self, time: int, meter: Meter, phases: Phases) -> dict[str, Any]:
-        """The metadata of a commit at T: the versions it was made from, and its cost."""
-        work = meter.work().to_metadata()
-        reads = self.warehouse.versions.reads_at(self.item, time)
-        return {**reads, "work": work, **phases.to_metadata()}
-
-    def _may_set_aside(self, run: Run, problem: CtsqlError) -> bool:
-        """Whether the changes of a time are set aside: only for DATA_ERROR, which rows cause."""
-        plan = self.warehouse.relations.in_force(self.item, run.time)[1]
-        return plan.quarantine_errors and problem.condition == "DATA_ERROR"
-
-    def _fit(self, time: int, versions: Mapping[str, int]) -> bool:
+    def _fit(self, time: int, batches: OutputBatches) -> bool:
         """Whether outputs have the columns in force at T, at the versions that batches build on.
 
         Otherwise the columns are added (:mod:`ctsql.runtime.warehouse.output_columns`), and the
@@ -296,16 +289,15 @@ class TaskSink:
         """
         relations = self.warehouse.relations
         then, plan = relations.in_force(self.item, time)
+        columns = {o.object_id: o.columns for o in plan.all_outputs if then.revision}
         fits = True
-        for output in plan.all_outputs if then.revision else ():
-            item = relations.item(output.object_id)
-            version = versions.get(item.id)
-            if version is None:
-                continue
-            schema = relations.table(item).metadata_at(version).schema_text
-            if not begins_with(schema, output.columns):
-                ensure_columns(self.warehouse, item, output.columns)
-                fits = False
+        for part in batches.waiting:  # the outputs that do not hold T
+            if part.object_id in columns:
+                item, own = relations.item(part.object_id), columns[part.object_id]
+                schema = relations.table(item).metadata_at(part.batch.version_read).schema_text
+                if not begins_with(schema, own):
+                    ensure_columns(self.warehouse, item, own)
+                    fits = False
         return fits
 
     def _commit(self, batch: OutputBatch, new: int, metadata: Mapping[str, Any]) -> bool:
@@ -318,13 +310,8 @@ class TaskSink:
         return isinstance(outcome, Committed)
 
     def _history_lost(self, run: Run, problem: CtsqlError) -> CtsqlError:
-        names = [
-            str(self.warehouse.relations.item(object_id).name)
-            for object_id, _ in run.version_changes
-        ]
-        versions = ", ".join(
-            str(version_change.version) for _, version_change in run.version_changes
-        )
+        items = [self.warehouse.relations.item(object_id) for object_id, _ in run.version_changes]
+        versions = ", ".join(str(change.version) for _, change in run.version_changes)
         detail = (
             f"A file that holds the change of its version {versions} "
             f"(T = {run.time}) is gone, as after a VACUUM that kept too little: "
@@ -334,7 +321,8 @@ class TaskSink:
             "Restore the file, or create the task again: DROP CONTINUAL TASK "
             f"{self.item.name}, then CREATE it; with SNAPSHOT it begins with the present rows."
         )
-        return error("HISTORY_LOST", relation=", ".join(names), detail=detail, hint=hint)
+        names = ", ".join(str(item.name) for item in items)
+        return error("HISTORY_LOST", relation=names, detail=detail, hint=hint)
 
     def _stage(
         self, batches: OutputBatches, runs: Sequence[Run], phases: Phases, fault: CtsqlError | None

@@ -151,14 +151,14 @@ def _one_each(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _lead_first(batches: Any, metadata: Any) -> Any:
-    lead, others = batches.lead, batches._others
-    batches._others = []
+    lead, others = batches.lead, batches.others
+    batches.others = []
     outcome = _COMMIT(batches, metadata)
     for part in others:
         if part.has_rows and isinstance(outcome, Committed):
             batches.lead = part
             _COMMIT(batches, metadata)
-    batches.lead, batches._others = lead, others
+    batches.lead, batches.others = lead, others
     return outcome
 
 
