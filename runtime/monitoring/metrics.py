@@ -11,10 +11,11 @@ Source: Prometheus, "Metric and label naming", "Writing client libraries".
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 
+from prometheus_client import Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -37,18 +38,6 @@ class JvmMemory:
     most: int | None
 
 
-@dataclass(slots=True)
-class _ObjectCounts:
-    """The counts of one object."""
-
-    strategies: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
-    numbers: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
-    phases: "defaultdict[str, float]" = field(default_factory=lambda: defaultdict(float))
-    failures: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
-    delay_seconds: float | None = None
-    quarantined_rows: int | None = None
-
-
 _COUNTED = {
     "rows_inserted": "Rows that commits inserted, as far as their statistics say.",
     "rows_deleted": "Rows that commits deleted, as far as their statistics say.",
@@ -65,11 +54,23 @@ class Counts:
     """The work of a service, by object; safe for several threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: dict[str, _ObjectCounts] = {}
-
-    def _of(self, name: str | None) -> _ObjectCounts:
-        return self._counts.setdefault(name or "", _ObjectCounts())
+        by_object = ("object",)
+        self._refreshes = Counter(
+            "ctsql_refreshes", "Commits of tasks and views.", ("object", "strategy"), registry=None
+        )
+        self._numbers = {
+            name: Counter(f"ctsql_{name}", about, by_object, registry=None)
+            for name, about in _COUNTED.items()
+        }
+        set_aside = "Rows in quarantine, by task or view."
+        self._quarantined = Counter("ctsql_quarantined_rows", set_aside, by_object, registry=None)
+        self._phases = Counter(
+            "ctsql_phase_seconds", "Seconds by phase.", ("object", "phase"), registry=None
+        )
+        failures = 'Failures; the object "" is the service itself.'
+        self._failures = Counter("ctsql_failures", failures, ("object", "condition"), registry=None)
+        delay = "From T to the last commit at T."
+        self._delays = Gauge("ctsql_delay_seconds", delay, by_object, registry=None)
 
     def add_refresh(self, refresh: Refresh, seconds: float | None) -> None:
         """Count a commit.
@@ -78,53 +79,35 @@ class Counts:
             seconds: since the one before of the same output; time outside of phases is the phase
                 ``rest``: binding times, reading logs, and the commit itself.
         """
-        with self._lock:
-            counts = self._of(refresh.object)
-            counts.strategies[refresh.strategy] += 1
-            for name in _COUNTED:
-                counts.numbers[name] += getattr(refresh, name) or 0
-            for name, phase_seconds in refresh.phases.items():
-                counts.phases[name] += phase_seconds
-            if seconds is not None:
-                counts.phases["rest"] += max(seconds - sum(refresh.phases.values()), 0.0)
-            counts.delay_seconds = refresh.delay_seconds
+        name, phases = refresh.object, dict(refresh.phases)
+        if seconds is not None:
+            phases["rest"] = max(seconds - sum(phases.values()), 0.0)
+        self._refreshes.labels(name, refresh.strategy).inc()
+        for number, counter in self._numbers.items():
+            counter.labels(name).inc(getattr(refresh, number) or 0)
+        for phase, phase_seconds in phases.items():
+            self._phases.labels(name, phase).inc(phase_seconds)
+        if refresh.delay_seconds is not None:
+            self._delays.labels(name).set(refresh.delay_seconds)
+        else:
+            with suppress(KeyError):  # it had none
+                self._delays.remove(name)
 
     def add_failure(self, name: str | None, condition: str) -> None:
         """Count a failure; None is the service itself."""
-        with self._lock:
-            self._of(name).failures[condition] += 1
+        self._failures.labels(name or "", condition).inc()
 
     def add_quarantined(self, name: str, rows: int) -> None:
         """Count rows that were set aside; an object without any is shown with 0."""
-        with self._lock:
-            counts = self._of(name)
-            counts.quarantined_rows = (counts.quarantined_rows or 0) + rows
+        self._quarantined.labels(name).inc(rows)
 
     def families(self) -> Iterator[Metric]:
-        """The counters."""
-        set_aside = "Rows in quarantine, by task or view."
-        quarantined_rows = _counter("quarantined_rows", set_aside, "object")
-        refreshes = _counter("refreshes", "Commits of tasks and views.", "object", "strategy")
-        phases = _counter("phase_seconds", "Seconds by phase.", "object", "phase")
-        about_failures = 'Failures; the object "" is the service itself.'
-        failures = _counter("failures", about_failures, "object", "condition")
-        delays = _gauge("delay_seconds", "From T to the last commit at T.", "object")
-        counters = {name: _counter(name, about, "object") for name, about in _COUNTED.items()}
-        with self._lock:
-            for name, counts in self._counts.items():
-                for strategy, count in counts.strategies.items():
-                    refreshes.add_metric((name, strategy), count)
-                for phase, seconds in counts.phases.items():
-                    phases.add_metric((name, phase), seconds)
-                for condition, count in counts.failures.items():
-                    failures.add_metric((name, condition), count)
-                for key, count in counts.numbers.items():
-                    counters[key].add_metric((name,), count)
-                if counts.quarantined_rows is not None:
-                    quarantined_rows.add_metric((name,), counts.quarantined_rows)
-                if counts.delay_seconds is not None:
-                    delays.add_metric((name,), counts.delay_seconds)
-        yield from (refreshes, *counters.values(), quarantined_rows, phases, failures, delays)
+        """The counters, without the times at which they were made."""
+        own = (self._refreshes, *self._numbers.values(), self._quarantined, self._phases)
+        for counter in (*own, self._failures, self._delays):
+            for family in counter.collect():
+                family.samples = [s for s in family.samples if not s.name.endswith("_created")]
+                yield family
 
 
 class Lags:
