@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote, unquote
+from ctsql.catalog.schemas import Schema
 from ctsql.planner.syntax.tokens.tokenizer import find_unclosed
 
 _KEYWORD_TEXT = """
@@ -44,14 +45,24 @@ _PATH = re.compile(rf"(?:{_PART}\.)*(?:`(?:[^`]|``)*|[A-Za-z_]\w*)?$")
 _TOKEN = re.compile(rf"{_PART}(?:\.{_PART})*|\S")
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectInfo:
-    """An object, for completion."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """What a query can read: an object of the warehouse, or a system table.
+
+    Attributes:
+        kind: table, view, materialized view, continual task, task output or system table.
+        columns: each has ``name``, ``type`` (Spark's name of it), ``nullable`` and ``comment``.
+        definition: the statement that made it, as typed; empty if there is none.
+        id: never changes and is never used again.
+    """
 
     schema: str
     name: str
     kind: str
-    columns: tuple[str, ...]
+    columns: Schema
+    comment: str | None = None
+    definition: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +78,7 @@ class Candidate:
 class Vocabulary:
     """The possible completions; ``schema`` is that of unqualified names."""
 
-    objects: Sequence[ObjectInfo] = ()
+    objects: Sequence[Relation] = ()
     schemas: Sequence[str] = ()
     functions: Sequence[str] = ()
     settings: Sequence[str] = ()
@@ -111,15 +122,15 @@ def _is_in_string_or_comment(text: str) -> bool:
     return is_quoted or "--" in text.rpartition("\n")[2]
 
 
-def _lookup(path: str, vocabulary: Vocabulary) -> ObjectInfo | None:
+def _lookup(path: str, vocabulary: Vocabulary) -> Relation | None:
     parts = [fold(unquote(part)) for part in re.findall(_PART, path)]
     full = parts if len(parts) > 1 else [fold(vocabulary.schema), *parts]
     return next((o for o in vocabulary.objects if full == [fold(o.schema), fold(o.name)]), None)
 
 
-def _relations(tokens: Sequence[str], vocabulary: Vocabulary) -> dict[str, ObjectInfo]:
+def _relations(tokens: Sequence[str], vocabulary: Vocabulary) -> dict[str, Relation]:
     """The relations that the text names, by name, and by the word after the name or AS."""
-    relations: dict[str, ObjectInfo] = {}
+    relations: dict[str, Relation] = {}
     for at, token in enumerate(tokens):
         item = _lookup(token, vocabulary)
         if item is not None:
@@ -129,12 +140,12 @@ def _relations(tokens: Sequence[str], vocabulary: Vocabulary) -> dict[str, Objec
 
 
 def _qualified(
-    qualifier: str, relations: dict[str, ObjectInfo], vocabulary: Vocabulary
+    qualifier: str, relations: dict[str, Relation], vocabulary: Vocabulary
 ) -> Iterator[tuple[str, str]]:
     last = fold(unquote(re.findall(_PART, qualifier)[-1]))
     item = relations.get(last) or _lookup(qualifier, vocabulary)
     if item is not None:
-        yield from ((column, "column") for column in item.columns)
+        yield from ((column.name, "column") for column in item.columns)
     else:
         yield from ((o.name, o.kind) for o in vocabulary.objects if fold(o.schema) == last)
 
@@ -146,10 +157,10 @@ def _names(vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
 
 
 def _anything(
-    word: str, relations: dict[str, ObjectInfo], vocabulary: Vocabulary
+    word: str, relations: dict[str, Relation], vocabulary: Vocabulary
 ) -> Iterator[tuple[str, str]]:
     for item in relations.values():
-        yield from ((column, "column") for column in item.columns)
+        yield from ((column.name, "column") for column in item.columns)
     yield from _names(vocabulary)
     if not word:
         return

@@ -1,12 +1,10 @@
 """Questions about a warehouse: its relations, its newest T, commits, and the status."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctsql.catalog.schemas import Schema, names
 from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
-from ctsql.connection.completion import ObjectInfo, Vocabulary
+from ctsql.connection.completion import Relation as Relation, Vocabulary
 from ctsql.connection.loading import relation_of
 from ctsql.connection.open_warehouse import OpenWarehouse
 from ctsql.results.result import Result
@@ -14,26 +12,6 @@ from ctsql.results.result import Result
 if TYPE_CHECKING:
     from ctsql.runtime.log_reader import LogReader
     from ctsql.runtime.statements.inspect.commits import ObjectCommit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
-    """What a query can read: an object of the warehouse, or a system table.
-
-    Attributes:
-        kind: table, view, materialized view, continual task, task output or system table.
-        columns: each has ``name``, ``type`` (Spark's name of it), ``nullable`` and ``comment``.
-        definition: the statement that made it, as typed; empty if there is none.
-        id: never changes and is never used again.
-    """
-
-    schema: str
-    name: str
-    kind: str
-    columns: Schema
-    comment: str | None = None
-    definition: str = ""
-    id: str = ""
 
 
 def relations(con: OpenWarehouse) -> list[Relation]:
@@ -81,10 +59,7 @@ def known(con: OpenWarehouse) -> Vocabulary:
         from ctsql.runtime.spark.internals.sessions import function_names
 
         return Vocabulary(
-            objects=[
-                ObjectInfo(one.schema, one.name, one.kind, names(one.columns))
-                for one in _relations(engine)
-            ],
+            objects=_relations(engine),
             schemas=[*engine.catalog.schemas.values(), SYSTEM_SCHEMA],
             functions=function_names(),
             settings=list(DESCRIPTIONS),

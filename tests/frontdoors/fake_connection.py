@@ -14,16 +14,20 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
-from ctsql.connection.completion import ObjectInfo, Vocabulary
+from ctsql.connection.completion import Relation, Vocabulary
 from ctsql.results.result import Result, Row
 from ctsql.runtime.service.events import Event, EventKind
 
 LIVE = ["t", "diff", "name"], ["bigint", "bigint", "string"]
 OBJECTS = [
-    ObjectInfo("default", "orders", "table", ("id", "customer", "total")),
-    ObjectInfo("default", "odd name", "view", ("a b",)),
-    ObjectInfo("sales", "daily", "materialized view", ("day", "total")),
+    Relation(schema=schema, name=name, kind=kind, columns=tuple(Column(c, "int") for c in columns))
+    for schema, name, kind, columns in (
+        ("default", "orders", "table", ("id", "customer", "total")),
+        ("default", "odd name", "view", ("a b",)),
+        ("sales", "daily", "materialized view", ("day", "total")),
+    )
 ]
 
 
