@@ -222,8 +222,8 @@ def _use(running: StatementContext, statement: st.UseSchema) -> Result:
 # ---- questions about objects
 
 
-def _show(running: StatementContext, statement: st.Show) -> Result:
-    if reads_logs(statement):
+def _show(running: StatementContext, statement: st.Show | st.Describe) -> Result:
+    if isinstance(statement, st.Describe) or reads_logs(statement):
         return run_logged(running.engine, statement, running.con.search_schema)
     if statement.what == "pending":
         return rows(show_pending(running.engine))
@@ -232,10 +232,6 @@ def _show(running: StatementContext, statement: st.Show) -> Result:
         return Result.of_table(RETAINED, records, "SHOW")
     names = [name for name in function_names() if is_like(name, statement.like)]
     return rows((["function", "usage"], list(describe_functions(names))))
-
-
-def _describe(running: StatementContext, statement: st.Describe) -> Result:
-    return run_logged(running.engine, statement, running.con.search_schema)
 
 
 def _explain(running: StatementContext, statement: st.Explain) -> Result:
@@ -358,7 +354,7 @@ HANDLERS: dict[type[st.Statement], tuple[Handler, May]] = {
         _READS,
     ),
     st.Show: (_show, _READS),
-    st.Describe: (_describe, _READS),
+    st.Describe: (_show, _READS),
     st.Explain: (_explain, _READS),
     # These read commits; an open transaction has none yet.
     st.RowQuestion: (_ask_about_rows, May.READ_ONLY | May.ONCE),
