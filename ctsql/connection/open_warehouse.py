@@ -91,7 +91,6 @@ class OpenWarehouse:
             from ctsql.runtime.service.background_maintenance import ConnectionMaintenance
             from ctsql.runtime.spark.failures.errors import translate_spark_errors
             from ctsql.runtime.spark.internals.sessions import active
-            from ctsql.runtime.spark.start.jvm_options import Life
             from ctsql.runtime.spark.start.session import (
                 delta_version,
                 engine_session,
@@ -99,9 +98,8 @@ class OpenWarehouse:
             )
             from ctsql.runtime.spark.versions import untested
 
-            life = Life.SHORT if self.is_short else Life.LONG
             with translate_spark_errors():
-                base = self._spark or process_session(self._master, life)
+                base = self._spark or process_session(self._master, is_short=self.is_short)
                 session = self._own = self._own or engine_session(base)
                 if warning := untested(base.version, delta_version(base)):
                     try_once(partial(type(self), spark=base), warning)

@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
-from enum import Enum
 from pathlib import Path
 
 from platformdirs import user_cache_path
@@ -75,13 +74,6 @@ def _key(java: Java, jars: Sequence[Path]) -> str:
     return f"java{java.major}-{digest.hexdigest()[:16]}"
 
 
-class Life(Enum):
-    """How long a JVM will be used."""
-
-    SHORT = "one command"
-    LONG = "until the process ends"
-
-
 _GIVES_BACK = [
     # A JVM that was busy kept its whole heap for ever. Now and then it looks whether it was idle
     # meanwhile, and gives back what goes beyond 30 % of free space (JEP 346).
@@ -91,21 +83,22 @@ _GIVES_BACK = [
     "-XX:MaxHeapFreeRatio=30",
 ]
 JAVA_CONFIGURED_BY = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
-
-_OPTIONS = {
-    # The optimising compiler takes most of the CPU of the first seconds, and pays after a minute.
-    Life.SHORT: ["-XX:TieredStopAtLevel=1"],
-    Life.LONG: _GIVES_BACK,
-}
+_STARTS_FAST = ["-XX:TieredStopAtLevel=1"]
+"""The optimising compiler takes most of the CPU of the first seconds, and pays after a minute."""
 
 
-def jvm_settings(java: Java, master: str, life: Life, draft: Path | None = None) -> dict[str, str]:
-    """Spark's settings for the JVM, with Delta's JARs; ``draft``: an archive to write."""
+def jvm_settings(
+    java: Java, master: str, *, is_short: bool, draft: Path | None = None
+) -> dict[str, str]:
+    """Spark's settings for the JVM, with Delta's JARs.
+
+    ``is_short``: the JVM runs one command. ``draft``: an archive to write.
+    """
     jars = delta_jars()
     if not jars or not is_plain(master):
         return spark_builder_config()
     is_own = not any(os.environ.get(name) for name in JAVA_CONFIGURED_BY)
-    options = [o for o in _OPTIONS[life] if is_own or o not in _GIVES_BACK]
+    options = [*_STARTS_FAST] if is_short else [*_GIVES_BACK] if is_own else []
     if draft is None:
         options += use_archive(archive_of(java, class_path(spark_home())))
     else:

@@ -50,7 +50,7 @@ from ctsql.runtime.spark.start.environment import (
     is_local,
     ivy_jars_folder,
 )
-from ctsql.runtime.spark.start.jvm_options import Life, jvm_settings
+from ctsql.runtime.spark.start.jvm_options import jvm_settings
 
 
 def start_spark(
@@ -199,21 +199,21 @@ _lock = threading.Lock()
 _process_session: SparkSession | None = None
 
 
-def process_session(master: str | None = None, life: Life = Life.LONG) -> SparkSession:
-    """The process's session; the first call starts it, for ``life``.
+def process_session(master: str | None = None, *, is_short: bool = False) -> SparkSession:
+    """The process's session; the first call starts it, for one command if ``is_short``.
 
     Raises JAVA_NOT_FOUND, JAVA_UNSUPPORTED, JAR_DOWNLOAD_FAILED: with what to do about it.
     """
     global _process_session
     with _lock:
         if _process_session is None or is_stopped(_process_session):
-            _process_session = _start(master, life)
+            _process_session = _start(master, is_short=is_short)
         return _process_session
 
 
 def training_session(draft: Path) -> SparkSession:
     """A session whose JVM writes an archive of its classes when it ends; raises as above."""
-    return _start(None, Life.SHORT, draft)
+    return _start(None, is_short=True, draft=draft)
 
 
 @contextmanager
@@ -233,14 +233,14 @@ def python_of_functions(master: str | None) -> Iterator[None]:
         del os.environ["PYSPARK_PYTHON"]
 
 
-def _start(master: str | None, life: Life, draft: Path | None = None) -> SparkSession:
+def _start(master: str | None, *, is_short: bool, draft: Path | None = None) -> SparkSession:
     # Errors of queries are raised; PySpark also writes them to standard error.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with python_of_functions(master):
         session = start_spark(
             start_settings(master),
-            lambda java: jvm_settings(java, master or LOCAL, life, draft),
+            lambda java: jvm_settings(java, master or LOCAL, is_short=is_short, draft=draft),
         )
     session.sparkContext.setLogLevel("OFF")
     _write_no_checksum_files(session)

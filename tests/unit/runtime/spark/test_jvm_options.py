@@ -8,7 +8,6 @@ import pytest
 from ctsql.runtime.spark.start import environment, jvm_options
 from ctsql.runtime.spark.start.environment import CONFIGURED_BY, Java
 from ctsql.runtime.spark.start.jvm_options import (
-    Life,
     archive_folder,
     archive_of,
     class_path,
@@ -49,31 +48,33 @@ def _make(jars: list[Path], text: str = "whole") -> Path:
     return keep_archive(draft, JAVA, jars)
 
 
-def _options(life: Life) -> list[str]:
+def _options(*, is_short: bool = False) -> list[str]:
     """A space in a name is no end of an option."""
-    return shlex.split(jvm_settings(JAVA, "local", life)["spark.driver.extraJavaOptions"])
+    return shlex.split(
+        jvm_settings(JAVA, "local", is_short=is_short)["spark.driver.extraJavaOptions"]
+    )
 
 
 def test_delta_stands_on_the_class_path(plain: Path) -> None:
     """Where its JARs are known, nothing is resolved or copied; a cluster gets them as files."""
-    assert list(jvm_settings(JAVA, "spark://host:7077", Life.SHORT)) == ["spark.jars"]
-    found = jvm_settings(JAVA, "local[*]", Life.LONG)
+    assert list(jvm_settings(JAVA, "spark://host:7077", is_short=True)) == ["spark.jars"]
+    found = jvm_settings(JAVA, "local[*]", is_short=False)
     jars = environment.delta_jars()
     assert found["spark.driver.extraClassPath"].split(":") == [str(jar) for jar in jars]
     assert "spark.jars" not in found
     for jar in jars:
         jar.unlink()
-    assert list(jvm_settings(JAVA, "local[*]", Life.LONG)) == ["spark.jars.packages"]
+    assert list(jvm_settings(JAVA, "local[*]", is_short=False)) == ["spark.jars.packages"]
 
 
 def test_options_by_purpose(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What lives long optimises and gives memory back, unless Java is configured."""
-    assert _options(Life.SHORT) == ["-XX:TieredStopAtLevel=1"]
-    found = _options(Life.LONG)
+    assert _options(is_short=True) == ["-XX:TieredStopAtLevel=1"]
+    found = _options()
     assert "-XX:TieredStopAtLevel=1" not in found
     assert len([o for o in found if "HeapFreeRatio" in o or "G1Periodic" in o]) == 3
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:MinHeapFreeRatio=40")
-    assert _options(Life.LONG) == []
+    assert _options() == []
 
 
 def test_an_archive_belongs_to_a_java_and_a_class_path(jar: Path, plain: Path) -> None:
@@ -115,8 +116,8 @@ def test_an_archive_of_another_size_is_not_used(jar: Path, left: bytes) -> None:
 
 def test_the_archive_is_used(plain: Path) -> None:
     """If it is there."""
-    assert not any("Archive" in option for option in _options(Life.LONG))
+    assert not any("Archive" in option for option in _options())
     archive = _make(class_path(plain))
     assert use_archive(archive) == [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
-    assert {*use_archive(archive)} < {*_options(Life.LONG)}
+    assert {*use_archive(archive)} < {*_options()}
     assert " " in str(archive)
