@@ -68,7 +68,7 @@ def run(
 
     stop = stop or threading.Event()
     service = Service(
-        open_engine=con._following,
+        open_engine=partial(con._running, "run"),
         stop=stop,
         on_event=con._lock.refusing(on_event or (lambda _: None)),
         workers=WORKERS if workers is None else workers,
@@ -152,7 +152,7 @@ def open_subscription(
 
     @contextmanager
     def opened() -> "Iterator[Engine]":
-        with con._following() as engine, use_stored(engine, passive=feed.passive):
+        with con._running("run") as engine, use_stored(engine, passive=feed.passive):
             yield engine
 
     return Subscription(

@@ -223,14 +223,6 @@ class OpenWarehouse:
             engine.gateway.cancel(group)
 
     @contextmanager
-    def _following(self) -> "Iterator[Engine]":
-        """The engine for one poll of the service or of a subscription."""
-        from ctsql.runtime.spark.failures.errors import translate_spark_errors
-
-        with translate_spark_errors(), self._running("run") as engine:
-            yield engine
-
-    @contextmanager
     def _maintaining(
         self, report: "Callable[[Event], None]", stop: threading.Event
     ) -> Iterator[None]:
