@@ -8,7 +8,7 @@ from ctsql.catalog.names import Name, backtick
 from ctsql.catalog.spans import Source, Span
 from ctsql.connection.open_warehouse import OpenWarehouse
 from ctsql.connection.writer import Writer
-from ctsql.planner.literals import Parameters
+from ctsql.planner.literals import Parameters, in_order
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.statements.queries import parameters_inserted
 from ctsql.results.result import Result
@@ -117,7 +117,8 @@ def append_given(
     if insert is None:
         return None
     into, names = insert
-    return _append(con, statement.target, _tuples(parameter_sets, names), into)
+    rows = [in_order(names, parameters) for parameters in parameter_sets]
+    return _append(con, statement.target, rows, into)
 
 
 def sum_of(verb: str, counts: Sequence[int]) -> Result:
@@ -133,10 +134,3 @@ def relation_of(name: str) -> st.RelationRef:
     if not isinstance(statement, st.Describe) or statement.kind or statement.extended:
         raise misuse(f"{name!r} is no name")
     return statement.target
-
-
-def _tuples(parameter_sets: Sequence[Parameters], names: Sequence[str]) -> list[tuple[object, ...]]:
-    """The values of each set of parameters in the order of ``names``; "" stands for ``?``."""
-    from ctsql.planner.literals import in_order
-
-    return [in_order(names, parameters) for parameters in parameter_sets]
