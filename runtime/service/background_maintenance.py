@@ -19,7 +19,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ctsql.catalog.errors import CtsqlError, error
@@ -65,26 +65,6 @@ class DueMaintenance:
 
     def __bool__(self) -> bool:
         return bool(self.objects or self.trim)
-
-
-@dataclass
-class Upkeep:
-    """The versions written since the last check: first and last new one by object id."""
-
-    _new_versions: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    def note(self, object_id: str, version: int) -> None:
-        """Note a new version of an output."""
-        first, _ = self._new_versions.get(object_id, (version, version))
-        self._new_versions[object_id] = (first, version)
-
-    def take_due(self) -> DueMaintenance:
-        """The maintenance that has become due since the last call."""
-        versions, self._new_versions = self._new_versions, {}
-        return DueMaintenance(
-            objects=_due(versions, LOOK_EVERY_COMMITS),
-            trim=bool(_due(versions, TRIM_EVERY_COMMITS)),
-        )
 
 
 def _due(versions: Mapping[str, tuple[int, int]], every: int) -> tuple[str, ...]:
@@ -183,7 +163,7 @@ class ConnectionMaintenance:
     """The maintenance of one connection."""
 
     def __init__(self) -> None:
-        self._upkeep = Upkeep()
+        self._new_versions: dict[str, tuple[int, int]] = {}  # first and last, by object id
         self._engine: Engine | None = None
         self.thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -192,7 +172,8 @@ class ConnectionMaintenance:
 
     def note(self, object_id: str, entry: Entry) -> None:
         """Record a commit of an output."""
-        self._upkeep.note(object_id, entry.version)
+        first, _ = self._new_versions.get(object_id, (entry.version, entry.version))
+        self._new_versions[object_id] = (first, entry.version)
 
     def start_if_due(self, engine: Engine, report: Callable[[Event], None] | None = None) -> None:
         """Begin the due maintenance; while a thread works, the rest waits for a later call.
@@ -201,8 +182,10 @@ class ConnectionMaintenance:
         """
         if self.thread is not None and self.thread.is_alive():
             return
+        versions, self._new_versions = self._new_versions, {}
+        objects, trims = (_due(versions, n) for n in (LOOK_EVERY_COMMITS, TRIM_EVERY_COMMITS))
         try:
-            due = narrow(engine, self._upkeep.take_due())
+            due = narrow(engine, DueMaintenance(objects, bool(trims)))
             if not due:
                 return
             if self._engine is None:
