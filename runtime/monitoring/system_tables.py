@@ -5,32 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog.items import Item
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.failures import FailureRow, failures
-from ctsql.runtime.monitoring.objects import (
-    DependencyRow,
-    LagRow,
-    ObjectRow,
-    StorageRow,
-    dependencies,
-    lags,
-    objects,
-    storage,
-)
-from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
+from ctsql.runtime.monitoring.failures import failures
+from ctsql.runtime.monitoring.objects import dependencies, lags, objects, storage
+from ctsql.runtime.monitoring.refreshes import refreshes
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import types as T
 
-ROWS_OF: dict[str, tuple[type, Callable[[LogReader, Iterable[Item]], Iterator[Any]]]] = {
-    "dependencies": (DependencyRow, dependencies),
-    "failures": (FailureRow, failures),
-    "lag": (LagRow, lags),
-    "objects": (ObjectRow, objects),
-    "refreshes": (Refresh, refreshes),
-    "storage": (StorageRow, storage),
+ROWS_OF: dict[str, Callable[[LogReader, Iterable[Item]], Iterator[Any]]] = {
+    "dependencies": dependencies,
+    "failures": failures,
+    "lag": lags,
+    "objects": objects,
+    "refreshes": refreshes,
+    "storage": storage,
 }
-"""By the table's name: the class of its rows, and the function that makes them."""
+"""By the table's name: the function that makes its rows."""
 
 
 def system_rows(reader: LogReader, name: str) -> list[Any]:
@@ -38,7 +29,7 @@ def system_rows(reader: LogReader, name: str) -> list[Any]:
     with reader.as_stored():
         reader.refresh_catalog()
         reader.timeline.refresh()
-        return list(ROWS_OF[name][1](reader, reader.catalog))
+        return list(ROWS_OF[name](reader, reader.catalog))
 
 
 def as_arrow(rows: list[Any], schema: "T.StructType") -> "pa.Table":
