@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.errors import CtsqlError, Declined, bad_option, error
 from ctsql.catalog.items import Item
-from ctsql.catalog.names import Name, backtick_all, fold
+from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.schemas import plain_type
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm import (
@@ -215,14 +215,14 @@ def check_followed(warehouse: Warehouse, plan: ViewWrite) -> None:
         CLOCK_NOT_COMPARED: it reads the clock outside of comparisons. INVALID_OPTION: its
             REFRESH POLICY is strict, and it has no change plan.
     """
-    _check_clock(warehouse, plan)
-    _check_strict(warehouse, plan)
+    if plan.reads_clock:
+        _check_clock(warehouse, plan)
+    if Policy(plan.policy) is Policy.STRICT:
+        _check_strict(warehouse, plan)
 
 
 def _check_strict(warehouse: Warehouse, plan: ViewWrite) -> None:
     """Refuse a strict view without a change plan, with the reason and its place."""
-    if Policy(plan.policy) is not Policy.STRICT:
-        return
     query = prepared_for(warehouse, plan)
     refusal = query.refusal()
     if refusal is None:
@@ -241,15 +241,13 @@ _TYPES_COMPARED = {"date", "timestamp", "timestamp_ntz"}
 
 
 def _check_clock(warehouse: Warehouse, plan: ViewWrite) -> None:
-    if not plan.reads_clock:
-        return
     query = prepared_for(warehouse, plan)
     clock = query.clock
     if isinstance(clock, TemporalPlan) and not query.is_read_alike:
         clock = Declined("TEXT_NOT_READ")
     if isinstance(clock, Declined):
         raise not_compared(query, plan, clock)
-    if not _are_compared(warehouse, query, clock):
+    if not warehouse.queries.types_of(clock.compared(), query.tables) <= _TYPES_COMPARED:
         raise not_compared(query, plan, None)
 
 
@@ -275,12 +273,6 @@ def not_compared(query: PreparedQuery, plan: ViewWrite, reason: Declined | None)
     )
 
 
-def _are_compared(warehouse: Warehouse, query: PreparedQuery, plan: TemporalPlan) -> bool:
-    """Whether all values that are compared with the clock have a type of date or time."""
-    types = warehouse.queries.types_of(plan.compared(), query.tables)
-    return types <= _TYPES_COMPARED
-
-
 class _Reader:
     """Texts of queries in which each name of a relation means one object."""
 
@@ -295,7 +287,7 @@ class _Reader:
         names = {}
         for ref, node in zip(query.sql.relations, query.relations, strict=True):
             assert isinstance(node, NormalReference | ViewReference)  # a view reads nothing else
-            name = _plan_name(node.name)
+            name = fold(str(node.name)).replace("`", "")  # t, or schema.t
             if isinstance(node, ViewReference):
                 text, below = self.read(node.query)
                 relations[name] = PlainView(text.text, node.columns, below)
@@ -317,11 +309,6 @@ class _Reader:
         columns = tuple(types[fold(c)] for c in node.columns if fold(c) in types)
         table = StoredTable(item.id, columns, node.columns)
         return self.tables.setdefault(name, table)
-
-
-def _plan_name(name: Name) -> str:
-    """The name of an object in the texts: ``t``, or ``schema.t``."""
-    return fold(str(name)).replace("`", "")
 
 
 def types_given(
