@@ -80,7 +80,10 @@ class Settings:
         self.values[name] = value
 
     def _set_read_only(self, statement: SetSetting) -> None:
-        read_only = _boolean(statement, READ_ONLY)
+        read_only = read_switch(statement.value)
+        if read_only is None:
+            hint = f"Type: SET {READ_ONLY} = false"
+            raise bad_option(statement.value_span, READ_ONLY, "", hint=hint)
         if read_only and not self.read_only:
             what = "going back to read-only"
             why = "A connection that writes may have written."
@@ -98,7 +101,7 @@ class Settings:
 
     def show(self, statement: ShowSetting, session: SparkSession) -> list[tuple[object, ...]]:
         """SHOW name, SHOW ALL: (name, value, description)."""
-        values = {**self.values, READ_ONLY: _text(is_on=self.read_only)}
+        values = {**self.values, READ_ONLY: str(self.read_only).lower()}
         if statement.name is None:
             return [(k, v, DESCRIPTIONS[k]) for k, v in sorted(values.items())]
         name = fold(statement.name)
@@ -149,17 +152,6 @@ def _tick(statement: SetSetting) -> str:
         hint = f"Type: SET {TICK} = '1 second' or SET {TICK} = 0"
         raise _bad_value(statement, TICK, hint, length)
     return statement.value.strip() if length else "0"
-
-
-def _text(*, is_on: bool) -> str:
-    return "true" if is_on else "false"
-
-
-def _boolean(statement: SetSetting, option: str) -> bool:
-    value = read_switch(statement.value)
-    if value is None:
-        raise bad_option(statement.value_span, option, "", hint=f"Type: SET {option} = false")
-    return value
 
 
 def _bad_value(statement: SetSetting, option: str, hint: str, detail: str = "") -> CtsqlError:
