@@ -27,11 +27,6 @@ class TimeLimit:
         self._took_ms, self._limit_ms = took_ms, limit_ms
         self.is_over = False
 
-    @property
-    def left_s(self) -> float:
-        """The seconds until the limit."""
-        return max(self._limit_ms - self._took_ms(), 0) / 1_000
-
     def check(self) -> None:
         """Raise TookLonger if the limit is exceeded."""
         if self.is_over or self._took_ms() > self._limit_ms:
@@ -54,7 +49,7 @@ def time_limit(
     context, tag = session.sparkContext, f"ctsql-refresh-{uuid.uuid4().hex}"
 
     def watch() -> None:
-        wait_s = limit.left_s
+        wait_s = max(limit_ms - took_ms(), 0) / 1_000
         while not finished.wait(wait_s):
             limit.is_over = True
             context.cancelJobsWithTag(tag)
