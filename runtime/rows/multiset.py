@@ -208,13 +208,8 @@ def consolidate_all(parts: Sequence[RowSet], columns: list[str]) -> RowSet:
         return SparkRows(
             consolidate(reduce(DataFrame.unionAll, (p.plain_frame for p in parts)), columns)
         )
-    # One of them may have NULL where others may not.
-    both = pa.concat_tables([rows.arrow for rows in near], promote_options="default")
-    fields = [
-        T.StructField(f.name, f.dataType, any(r.schema[f.name].nullable for r in near), f.metadata)
-        for f in near[0].schema
-    ]
-    return near[0].with_rows(T.StructType(fields), add_up(both, DIFF))
+    both, schema = _concatenated(near)
+    return near[0].with_rows(schema, add_up(both, DIFF))
 
 
 def distinct_of(parts: Sequence[LocalRows]) -> LocalRows | Declined:
@@ -227,12 +222,18 @@ def distinct_of(parts: Sequence[LocalRows]) -> LocalRows | Declined:
     are_alike = all([f.dataType for f in rows.schema] == kinds for rows in others)
     if not kinds or not are_alike or not all(map(has_bitwise_equality, kinds)):
         return Declined("Spark says which rows are equal")
+    both, schema = _concatenated(parts)
+    return first.with_rows(schema, distinct(both))
+
+
+def _concatenated(parts: Sequence[LocalRows]) -> tuple[pa.Table, T.StructType]:
+    """The rows of several sets; one of them may have NULL where others may not."""
     fields = [
         T.StructField(f.name, f.dataType, any(r.schema[f.name].nullable for r in parts), f.metadata)
-        for f in first.schema
+        for f in parts[0].schema
     ]
-    both = pa.concat_tables([rows.arrow for rows in parts], promote_options="default")
-    return first.with_rows(T.StructType(fields), distinct(both))
+    rows = pa.concat_tables([rows.arrow for rows in parts], promote_options="default")
+    return rows, T.StructType(fields)
 
 
 def repeat_by_diff(rows: DataFrame, columns: list[str]) -> DataFrame:
