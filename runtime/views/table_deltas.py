@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import Protocol
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -31,6 +30,7 @@ from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import consolidate_all, consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.spark.internals.plans import empty
+from ctsql.runtime.views.expiry_table import ExpiryTable
 from ctsql.runtime.warehouse.query_engine import StoredTable
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -116,20 +116,13 @@ def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> StoredVersion | D
     return storage
 
 
-class ExpiringRows(Protocol):
-    """Finds the rows of a table that enter or leave a view as time passes."""
-
-    def between(self, after: int, until: int) -> RowSet | None:
-        """The rows that expire in (after, until], signed; None for none."""
-
-
 @dataclass(frozen=True, slots=True)
 class WindowSpan:
     """A window from one T on."""
 
     window: ClockWindow
     before: int  # the T
-    expiries: ExpiringRows | None = None  # None if the table must be read
+    expiries: ExpiryTable | None = None  # None if the table must be read
 
 
 @dataclass
