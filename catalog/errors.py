@@ -12,6 +12,7 @@ Source: the PostgreSQL message style guide and its SQLSTATE table; SQL condition
 import re
 import string
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from ctsql.catalog.conditions import OBJECTS, RUNNING, STATEMENTS
@@ -228,6 +229,16 @@ def sentence_of(problem: CtsqlError) -> str:
 
 RESTORE = "Use the version of ctsql that wrote it, or restore the warehouse's _ctsql/catalog table"
 """What to do with an unreadable entry of the catalog; the caller completes the sentence."""
+
+
+class suppress_conditions(AbstractContextManager[None]):
+    """Ends its block at an error with one of these conditions, like ``contextlib.suppress``."""
+
+    def __init__(self, *conditions: str) -> None:
+        self._conditions = conditions
+
+    def __exit__(self, _: object, problem: BaseException | None, __: object) -> bool:
+        return isinstance(problem, CtsqlError) and problem.condition in self._conditions
 
 
 def not_readable(what: str, problem: Exception, hint: str) -> CtsqlError:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ctsql.catalog.errors import CatalogError, error, misuse
+from ctsql.catalog.errors import error, misuse, suppress_conditions
 from ctsql.pipelines import plan
 from ctsql.planner.folder import Folder
 from ctsql.rendering.output_file import OutputFile, check_output
@@ -36,11 +36,8 @@ def plan_or_all_new(
     prune: bool,
 ) -> "FolderPlan":
     """The plan for the command line; without a warehouse, all definitions of the folder are new."""
-    try:
+    with suppress_conditions("WAREHOUSE_NOT_FOUND"):
         return plan(warehouse, folder, prune=prune)
-    except CatalogError as problem:
-        if problem.condition != "WAREHOUSE_NOT_FOUND":
-            raise
     with (
         tempfile.TemporaryDirectory(prefix="ctsql-plan-") as empty,
         connect(f"{empty}/warehouse") as nothing,

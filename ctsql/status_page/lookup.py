@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import suppress_conditions
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.explain import explain
@@ -144,12 +144,9 @@ class Lookup:
         for item in reader.catalog:
             if item.location is None or item.problem:
                 continue
-            try:
+            with suppress_conditions(*UNREADABLE):
                 table = reader.relations.table(item)
                 found[item.id] = last_change(table, self._changes.get(item.id))
-            except CtsqlError as problem:
-                if problem.condition not in UNREADABLE:
-                    raise
         self._changes = found
         return found
 
@@ -171,12 +168,9 @@ def _reads_of(overview: Overview, object_id: str) -> Iterator[Reader]:
 
 def _moves(reader: LogReader) -> int:
     """A number that changes when a named reader moves, if the logs are readable."""
-    try:
+    with suppress_conditions(*UNREADABLE):
         return Readers(reader).moves()
-    except CtsqlError as problem:
-        if problem.condition not in UNREADABLE:
-            raise
-        return -1
+    return -1
 
 
 def _readers_of(reader: LogReader, overview: Overview, object_id: str) -> Iterator[Reader]:

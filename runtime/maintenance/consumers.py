@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ctsql.catalog.dependencies import check_outlined, parts_of, stored_reads
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, suppress_conditions
 from ctsql.catalog.items import Item, Maintained, MaterializedView, Table
 from ctsql.runtime.delta.files import first_logged
 from ctsql.runtime.delta.table import DeltaTable
@@ -158,12 +158,9 @@ def _version_at(engine: Engine, item: Item, at: int) -> int:
     """The version of a table as of T; the oldest one if T is before it."""
     warehouse = engine.warehouse
     at = min(at, engine.timeline.now)
-    try:
+    version: int | None = None
+    with suppress_conditions("HISTORY_LOST"):
         version = warehouse.versions.version_at(item, at)
-    except CtsqlError as problem:
-        if problem.condition != "HISTORY_LOST":
-            raise
-        version = None
     oldest = first_logged(warehouse.relations.table(item))
     if version is None and isinstance(item, Table):
         first = engine.timeline.first_time(item.id)

@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from ctsql.catalog.dependencies import closure, owner_of_quarantine
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, suppress_conditions
 from ctsql.catalog.items import Item, Maintained, ObjectKind, Table
 from ctsql.runtime.delta.log.table_log import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
@@ -231,15 +231,12 @@ class Service:
         trouble = self.troubles.get(item.id)
         if trouble is None or trouble.is_due(time.monotonic()):
             return True
-        try:
+        with suppress_conditions(*UNREADABLE):
             has_moved = engine.relations.table(item).has(trouble.version + 1)
             return has_moved or bool(
                 engine.schedules.read_times(item, after=trouble.until, until=now)
             )
-        except CtsqlError as problem:
-            if problem.condition not in UNREADABLE:
-                raise
-            return False  # what it reads is unknown until that is repaired
+        return False  # what it reads is unknown until that is repaired
 
     def _fail(
         self, item: Item | None, problem: CtsqlError, *, version: int, until: int = NOTHING
@@ -310,12 +307,9 @@ class Service:
 
 def _table_of(engine: Engine, item: Item) -> DeltaTable | None:
     """The table of an object; None if its log is too damaged to open."""
-    try:
+    with suppress_conditions(*UNREADABLE):
         return engine.relations.table(item)
-    except CtsqlError as problem:
-        if problem.condition not in UNREADABLE:
-            raise
-        return None
+    return None
 
 
 def _newest(table: DeltaTable) -> int:

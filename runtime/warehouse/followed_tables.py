@@ -8,7 +8,7 @@ from collections.abc import Iterable, Set as AbstractSet
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import all_readers
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import suppress_conditions
 from ctsql.catalog.items import Item, Maintained, Table
 from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -44,12 +44,9 @@ def keep_logs(warehouse: Warehouse, before: AbstractSet[str] | None = None) -> f
 def _keep(warehouse: Warehouse, tables: Iterable[Item], *, keeps: bool) -> None:
     for item in tables:
         assert item.location is not None  # a table has a location
-        try:
+        # If its log is gone or damaged, its readers raise the error.
+        with suppress_conditions(*UNREADABLE):
             warehouse.gateway.keep_log(item.location, keeps=keeps)
-        except CtsqlError as problem:
-            if problem.condition not in UNREADABLE:
-                raise
-            # Its log is gone or damaged; its readers raise the error.
 
 
 def _is_own(item: Item) -> bool:

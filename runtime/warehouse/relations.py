@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ctsql.catalog.catalog import Catalog, item_there
 from ctsql.catalog.dependencies import all_readers, closure, items_as_of, sources
-from ctsql.catalog.errors import CtsqlError, broken
+from ctsql.catalog.errors import CtsqlError, broken, suppress_conditions
 from ctsql.catalog.items import (
     Item,
     Maintained,
@@ -162,13 +162,10 @@ class Relations:
     def _is_readable(self, item: Item) -> bool:
         if item.problem or not isinstance(item, Maintained):
             return not item.problem
-        try:
+        with suppress_conditions("STORED_DATA_INVALID"):
             self.bound(item)
-        except CtsqlError as problem:
-            if problem.condition != "STORED_DATA_INVALID":
-                raise
-            return False
-        return True
+            return True
+        return False
 
     def current(self, item: Item) -> Item:
         """An object with the definition in force now; for an output, its task."""

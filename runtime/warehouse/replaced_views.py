@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ctsql.catalog.dependencies import fingerprint_of
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, suppress_conditions
 from ctsql.catalog.items import Item, MaterializedView
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column, same_columns
@@ -151,9 +151,6 @@ def _newest_metadata(warehouse: Warehouse, item: Item) -> dict[str, Any] | None:
     newest = output.uppers.last
     if newest is None:
         return {}
-    try:
+    with suppress_conditions("HISTORY_LOST"):
         return warehouse.relations.table(item).commit_at(newest.version).metadata
-    except CtsqlError as problem:
-        if problem.condition != "HISTORY_LOST":
-            raise
-        return {}
+    return {}

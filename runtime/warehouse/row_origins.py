@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, Window, functions as F
 
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import suppress_conditions
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import (
@@ -34,6 +34,7 @@ from ctsql.catalog.reserved_columns import (
 )
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.table_rows import locate_in
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.log.table_changes import FileOrigin, added_files, file_origins
 from ctsql.runtime.rows.multiset import equality_keys
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -201,14 +202,12 @@ class _Search:
             return f"copied more than {COPIES_MAX} times since; not after version {version}"
         origin = origins[among[0]]
         assert origin is not None  # it is one of the copied files
-        try:
-            there = self._table.files(version - 1)
+        there: Mapping[str, DataFile] = {}
+        with suppress_conditions("HISTORY_LOST"):
+            files = self._table.files(version - 1)
             if not self._table.versions.read_alike(version - 1, version):
                 return f"the columns changed; not after version {version}"
-        except CtsqlError as problem:
-            if problem.condition != "HISTORY_LOST":
-                raise
-            there = {}
+            there = files
         # Commits in a read-only engine's memory have no files.
         table = self._warehouse.gateway.table(self._table.location)
         paths = origin.copied_from

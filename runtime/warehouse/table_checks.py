@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, suppress_conditions
 from ctsql.catalog.items import Item, Record
 from ctsql.runtime.spark.failures.storage_errors import lost_commit
 from ctsql.runtime.warehouse.relations import Relations
@@ -36,15 +36,11 @@ def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
     for item in relations.catalog:
         if item.storage is None or item.problem:
             continue
-        try:
+        with suppress_conditions(*NOT_THERE):
             table = relations.table(item)
             table_id = table.identity.expected if item.storage.table_id else table.table_id
-        except CtsqlError as problem:
-            if problem.condition not in NOT_THERE:
-                raise
-            continue
-        if table_id is not None and table_id != item.storage.table_id:
-            table_ids[item.id] = table_id
+            if table_id is not None and table_id != item.storage.table_id:
+                table_ids[item.id] = table_id
     if not table_ids:
         return False
 

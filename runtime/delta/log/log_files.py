@@ -11,10 +11,11 @@ Source: the Delta protocol, "Delta Log Entries", "Checkpoints", "Version Checksu
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
-from ctsql.catalog.errors import CtsqlError, error, misuse
+from ctsql.catalog.errors import CtsqlError, error, misuse, suppress_conditions
 from ctsql.runtime.delta.bounded_cache import BoundedCache
 from ctsql.runtime.delta.log.checkpoints import complete_checkpoints, read_files, read_state
 from ctsql.runtime.delta.stores.log_stores import LogStore
@@ -186,12 +187,10 @@ class LogFiles:
 
     def _hinted(self) -> int:
         """The version of the hinted checkpoint; 0 if unknown."""
-        try:
+        hint = None
+        # It only shortens a list: a damaged one is ignored, as in Delta.
+        with suppress(ValueError), suppress_conditions("STORED_DATA_INVALID"):
             hint = json.loads(self.read_if_there("_last_checkpoint") or "{}")
-        except (CtsqlError, ValueError) as problem:
-            if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":
-                raise
-            return 0  # it only shortens a list: a damaged one is ignored, as in Delta
         version = hint.get("version") if isinstance(hint, dict) else None
         return version if isinstance(version, int) else 0
 
@@ -199,11 +198,8 @@ class LogFiles:
         """The state of a version; raises HISTORY_LOST if it was cleaned up."""
         near = self._newest
         if near is not None and 0 <= version - near.version <= ROLLED_MAX:
-            try:
+            with suppress_conditions("HISTORY_LOST"):
                 return near.after(map(self.commit_at, range(near.version + 1, version + 1)))
-            except CtsqlError as problem:
-                if problem.condition != "HISTORY_LOST":
-                    raise
         base, state = self._base(version, _state_in, read_state)
         commits = map(self.commit_at, range(base + 1, version + 1))
         return Snapshot(base, state or {}).after(commits)
@@ -310,13 +306,11 @@ class LogFiles:
     def checksum(self, version: int) -> dict[str, Any]:
         """The contents of :func:`parse_checksum` for a version; empty without a readable file."""
         name = f"{version:020d}.crc"
-        try:
-            text = self.read_if_there(name) if self._store.exists(name) else None
-            return {} if text is None else parse_checksum(text)
-        except (CtsqlError, ValueError, KeyError, TypeError) as problem:
-            if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":
-                raise
-            return {}  # it only saves work: a damaged one is ignored, as in Delta
+        # It only saves work: a damaged one is ignored, as in Delta.
+        with suppress(ValueError, KeyError, TypeError), suppress_conditions("STORED_DATA_INVALID"):
+            if self._store.exists(name) and (text := self.read_if_there(name)) is not None:
+                return parse_checksum(text)
+        return {}
 
     def first_version(self, *, after: int) -> int | None:
         """The version of the first commit in the folder after a version; None without any."""

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, suppress_conditions
 from ctsql.runtime.delta.log.log_files import LogFiles, Snapshot, log_cache
 from ctsql.runtime.delta.stores.locks import local_path
 from ctsql.runtime.log import clock
@@ -103,7 +103,7 @@ class TableVersions:
     def _roll(self, version: int) -> TableMetadata | None:
         below = max((v for v in self._metadata_by_version if v < version), default=None)
         above = min((v for v in self._metadata_by_version if v > version), default=None)
-        try:
+        with suppress_conditions("HISTORY_LOST"):
             if below is not None and self._are_near(below, version):
                 tables = (self.log.commit_at(v).table for v in range(version, below, -1))
                 return next((m for m in tables if m is not None), self._metadata_by_version[below])
@@ -111,9 +111,6 @@ class TableVersions:
                 commits = [self.log.commit_at(v) for v in range(version + 1, above + 1)]
                 if all(c.table is None for c in commits):
                     return self._metadata_by_version[above]
-        except CtsqlError as problem:
-            if problem.condition != "HISTORY_LOST":
-                raise
         return None
 
     def _are_near(self, first: int, last: int) -> bool:
@@ -322,12 +319,9 @@ class TableLog(ABC):
         """One commit, if the log still has it, by one request; raises STORED_DATA_INVALID."""
         if version < 0 or (self.log_files.remembers(version) and not self.has(version)):
             return None
-        try:
+        with suppress_conditions("HISTORY_LOST"):
             return self.commit_at(version)
-        except CtsqlError as problem:
-            if problem.condition != "HISTORY_LOST":
-                raise
-            return None
+        return None
 
     def transaction_version(self, app: str, snapshot: Snapshot) -> int | None:
         """The version of an application id as of a snapshot."""
@@ -372,13 +366,10 @@ class TableLog(ABC):
         """Whether a commit changes the columns of existing rows; True if unknown."""
         if version <= 0 or self.commit_at(version).table is None:
             return False
-        try:
+        before: TableMetadata | None = None
+        with suppress_conditions("HISTORY_LOST"):
             before = self.metadata_at(version - 1)
-        except CtsqlError as problem:
-            if problem.condition != "HISTORY_LOST":
-                raise
-            return True
-        return bool(compare_columns(before, self.metadata_at(version)))
+        return before is None or bool(compare_columns(before, self.metadata_at(version)))
 
 
 class LogWatch:
