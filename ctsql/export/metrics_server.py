@@ -70,11 +70,11 @@ class Metrics:
                 self._counts.add_quarantined(str(item.name), 0)  # so its first row counts
         return rows
 
-    def _memory(self) -> Sequence[JvmMemory]:
+    def _memory(self) -> JvmMemory:
         """The memory of the JVM; nothing before Spark has started, or when it is gone."""
         service = self._connection._engine
         if service is None:
-            return ()
+            return {}
         from ctsql.runtime.spark.failures.errors import translate_spark_errors
         from ctsql.runtime.spark.internals.java import java
 
@@ -82,20 +82,13 @@ class Metrics:
             with translate_spark_errors():
                 return _jvm_memory(java(service.session))
         except CtsqlError:
-            return ()
+            return {}
 
 
-def _jvm_memory(jvm: Any) -> list[JvmMemory]:
+def _jvm_memory(jvm: Any) -> JvmMemory:
     bean = jvm.java.lang.management.ManagementFactory.getMemoryMXBean()
-    lines = []
-    for area, usage in (
-        ("heap", bean.getHeapMemoryUsage()),
-        ("nonheap", bean.getNonHeapMemoryUsage()),
-    ):
-        most = int(usage.getMax())
-        lines.append(
-            JvmMemory(
-                area, int(usage.getUsed()), int(usage.getCommitted()), most if most >= 0 else None
-            )
-        )
-    return lines
+    usages = {"heap": bean.getHeapMemoryUsage(), "nonheap": bean.getNonHeapMemoryUsage()}
+    return {
+        area: (int(usage.getUsed()), int(usage.getCommitted()), int(usage.getMax()))
+        for area, usage in usages.items()
+    }

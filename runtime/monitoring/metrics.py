@@ -11,11 +11,10 @@ Source: Prometheus, "Metric and label naming", "Writing client libraries".
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -28,16 +27,8 @@ from ctsql.runtime.monitoring.status import Pulse, State
 SAMPLE_SECONDS = 5.0  # how long lags are cached for all collectors
 
 
-@dataclass(frozen=True, slots=True)
-class JvmMemory:
-    """Bytes of one area of the JVM; ``most`` is None without a limit."""
-
-    area: str
-    used: int
-    committed: int
-    most: int | None
-
-
+JvmMemory = Mapping[str, tuple[int, int, int]]
+"""The bytes in use, those taken, and the limit, of each area; the limit is negative without one."""
 _COUNTED = {
     "rows_inserted": "Rows that commits inserted, as far as their statistics say.",
     "rows_deleted": "Rows that commits deleted, as far as their statistics say.",
@@ -54,23 +45,20 @@ class Counts:
     """The work of a service, by object; safe for several threads."""
 
     def __init__(self) -> None:
-        by_object = ("object",)
-        self._refreshes = Counter(
-            "ctsql_refreshes", "Commits of tasks and views.", ("object", "strategy"), registry=None
-        )
-        self._numbers = {
-            name: Counter(f"ctsql_{name}", about, by_object, registry=None)
-            for name, about in _COUNTED.items()
-        }
+        self._registry = CollectorRegistry()
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(f"ctsql_{name}", about, ("object", *labels), registry=self._registry)
+
+        self._refreshes = counter("refreshes", "Commits of tasks and views.", "strategy")
+        self._numbers = {name: counter(name, about) for name, about in _COUNTED.items()}
         set_aside = "Rows in quarantine, by task or view."
-        self._quarantined = Counter("ctsql_quarantined_rows", set_aside, by_object, registry=None)
-        self._phases = Counter(
-            "ctsql_phase_seconds", "Seconds by phase.", ("object", "phase"), registry=None
-        )
-        failures = 'Failures; the object "" is the service itself.'
-        self._failures = Counter("ctsql_failures", failures, ("object", "condition"), registry=None)
+        self._quarantined_rows = counter("quarantined_rows", set_aside)
+        self._phases = counter("phase_seconds", "Seconds by phase.", "phase")
+        about_failures = 'Failures; the object "" is the service itself.'
+        self._failures = counter("failures", about_failures, "condition")
         delay = "From T to the last commit at T."
-        self._delays = Gauge("ctsql_delay_seconds", delay, by_object, registry=None)
+        self._delays = Gauge("ctsql_delay_seconds", delay, ("object",), registry=self._registry)
 
     def add_refresh(self, refresh: Refresh, seconds: float | None) -> None:
         """Count a commit.
@@ -99,15 +87,13 @@ class Counts:
 
     def add_quarantined(self, name: str, rows: int) -> None:
         """Count rows that were set aside; an object without any is shown with 0."""
-        self._quarantined.labels(name).inc(rows)
+        self._quarantined_rows.labels(name).inc(rows)
 
     def families(self) -> Iterator[Metric]:
         """The counters, without the times at which they were made."""
-        own = (self._refreshes, *self._numbers.values(), self._quarantined, self._phases)
-        for counter in (*own, self._failures, self._delays):
-            for family in counter.collect():
-                family.samples = [s for s in family.samples if not s.name.endswith("_created")]
-                yield family
+        for family in self._registry.collect():
+            family.samples = [s for s in family.samples if not s.name.endswith("_created")]
+            yield family
 
 
 class Lags:
@@ -140,7 +126,7 @@ class ServiceMetrics(Collector):
         counts: Counts,
         pulse: Pulse,
         lags: Lags,
-        memory: Callable[[], Sequence[JvmMemory]],
+        memory: Callable[[], JvmMemory],
     ) -> None:
         self._counts, self._pulse, self._lags, self._memory = counts, pulse, lags, memory
 
@@ -200,13 +186,13 @@ def _of_lags(lags: Lags) -> Iterator[Metric]:
     yield from (behind, waiting, through, states, lookup_failures)
 
 
-def _of_memory(areas: Sequence[JvmMemory]) -> Iterator[Metric]:
+def _of_memory(areas: JvmMemory) -> Iterator[Metric]:
     used_bytes = _gauge("jvm_memory_used_bytes", "In use.", "area")
     committed_bytes = _gauge("jvm_memory_committed_bytes", "Taken from the system.", "area")
     max_bytes = _gauge("jvm_memory_max_bytes", "The limit.", "area")
-    for area in areas:
-        used_bytes.add_metric((area.area,), area.used)
-        committed_bytes.add_metric((area.area,), area.committed)
-        if area.most is not None:
-            max_bytes.add_metric((area.area,), area.most)
+    for area, (used, committed, most) in areas.items():
+        used_bytes.add_metric((area,), used)
+        committed_bytes.add_metric((area,), committed)
+        if most >= 0:
+            max_bytes.add_metric((area,), most)
     yield from (used_bytes, committed_bytes, max_bytes)

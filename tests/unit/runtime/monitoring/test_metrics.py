@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.monitoring import metrics
-from ctsql.runtime.monitoring.metrics import Counts, JvmMemory, Lags, ServiceMetrics
+from ctsql.runtime.monitoring.metrics import Counts, Lags, ServiceMetrics
 from ctsql.runtime.monitoring.objects import LagRow
 from ctsql.runtime.monitoring.refreshes import Refresh
 from ctsql.runtime.monitoring.status import Pulse, State
@@ -54,7 +54,7 @@ def test_what_the_page_has() -> None:
     for name, rows in (("m", 2), ("m", 3), ("none", 0)):
         counts.add_quarantined(name, rows)
     pulse.ticking_since = time.monotonic() - 60
-    memory = [JvmMemory("heap", 10, 20, None), JvmMemory("nonheap", 1, 2, 3)]
+    memory = {"heap": (10, 20, -1), "nonheap": (1, 2, 3)}
     page = _page(ServiceMetrics(counts, pulse, Lags(lambda: [LAG]), lambda: memory))
     expected = {
         ("ctsql_refreshes_total", "m,incremental"): 2,
@@ -111,7 +111,7 @@ def test_dashboard_and_rules_name_metrics_that_are_there() -> None:
     counts.add_refresh(REFRESH, 2.0)
     counts.add_failure("f", "DATA_ERROR")
     counts.add_quarantined("m", 1)
-    memory = [JvmMemory("heap", 10, 20, 30)]
+    memory = {"heap": (10, 20, 30)}
     page = _page(ServiceMetrics(counts, pulse, Lags(lambda: [LAG]), lambda: memory))
     given = {name for name, _ in page}
     states = {state.value for state in State}
