@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from ctsql.catalog.errors import CtsqlError, Declined, error
+from ctsql.catalog.errors import CtsqlError, Declined, broken
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.checks import indefinite, not_by_row
@@ -159,11 +159,8 @@ class SparkAnalyst:
 
     def _like(self, node: SelfReference) -> DataFrame:
         if node.object_id not in self._sources.own:
-            raise error(
-                "INTERNAL_ERROR",
-                invariant="a task's columns are known before its body is analysed",
-                detail=str(node.name),
-            )
+            invariant = "a task's columns are known before its body is analysed"
+            raise broken(invariant, str(node.name))
         return self._sources.like(self._sources.own[node.object_id])
 
     def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
