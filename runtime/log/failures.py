@@ -17,7 +17,6 @@ only: the view is computed again.
 import json
 import re
 from dataclasses import asdict, dataclass
-from enum import Enum, auto
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error, not_readable
@@ -158,31 +157,14 @@ def is_failure_of(problem: CtsqlError, task: Item) -> bool:
     return problem.condition == "TASK_FAILED" and problem.given["name"] == str(task.name)
 
 
-class Action(Enum):
-    """What to do with a failure."""
-
-    KEEP = auto()  # it is already recorded
-    RECORD = auto()
-    SKIP = auto()  # continue after its T
-
-
 def is_final(problem: CtsqlError) -> bool:
     """Whether another try would fail in the same way [passing-not-recorded]."""
     return isinstance(problem, DataError | StatementError) and problem.condition not in _PASSING
 
 
-def on_task_failure(record: Failure | None, failure: Failure, *, skip: bool, again: bool) -> Action:
-    """Decide about a task's failure; ``again``: after RETRY, which records a new reason."""
-    if skip:
-        return Action.SKIP
-    if record is None or record.time != failure.time or (again and record != failure):
-        return Action.RECORD
-    return Action.KEEP
-
-
-def on_view_failure(record: Failure | None, failure: Failure) -> Action:
-    """Decide about a view's failure: if the reason is the same, the record keeps its first T."""
-    return Action.KEEP if record is not None and record.is_like(failure) else Action.RECORD
+def is_to_record(recorded: Failure | None, failure: Failure, *, again: bool) -> bool:
+    """Whether to record a task's failure; ``again``: after RETRY, which records a new reason."""
+    return recorded is None or recorded.time != failure.time or (again and recorded != failure)
 
 
 def find_recorded(output: Output) -> Failure | None:
@@ -206,7 +188,8 @@ def note_view_failure(output: Output, item: Item, problem: CtsqlError) -> None:
     cause = problem.__cause__ if isinstance(problem.__cause__, CtsqlError) else problem
     failure = Failure.of(int(str(problem.given["time"])), cause, item)
     output.fetch_recent_upper()
-    if on_view_failure(find_recorded(output), failure) is Action.RECORD:
+    recorded = find_recorded(output)
+    if recorded is None or not recorded.is_like(failure):  # else the first T is kept
         record(output, failure)
 
 

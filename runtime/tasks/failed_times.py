@@ -11,13 +11,7 @@ from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, EnvironmentProblem, error
 from ctsql.catalog.items import Item
-from ctsql.runtime.log.failures import (
-    Action,
-    Failure,
-    find_recorded,
-    on_task_failure,
-    record,
-)
+from ctsql.runtime.log.failures import Failure, find_recorded, is_to_record, record
 from ctsql.runtime.log.write_handle import Output, OutputBatch, UpperMoved, disturbance_error
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -76,15 +70,13 @@ class FailedTimes:
             swap = self._swap_after(time)
             if swap is not None:
                 return self._go_past_to(swap, failure)
-            action = on_task_failure(
-                find_recorded(self.output), failure, skip=plan.skip_errors, again=again
-            )
-            if action is Action.SKIP:
+            if plan.skip_errors:
                 if self._go_past(time, failure):
                     return time + 1
                 continue
+            is_new = is_to_record(find_recorded(self.output), failure, again=again)
             try:
-                done = action is Action.KEEP or record(self.output, failure)
+                done = not is_new or record(self.output, failure)
             except EnvironmentProblem:
                 done = True  # it fails anyway; the next run records the failure
             if done:

@@ -8,7 +8,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
-from ctsql.runtime.log.failures import Action, Failure, is_final, on_task_failure, on_view_failure
+from ctsql.runtime.log.failures import Failure, is_final, is_to_record
 from ctsql.runtime.monitoring.status import Lag, OutputStatus, State
 from ctsql.runtime.service.backoff import LOOK_SECONDS_MIN, RETRY_SECONDS_MAX, Pace, Trouble
 from ctsql.runtime.service.events import Event
@@ -27,29 +27,25 @@ TASK = an_item(
 
 
 @pytest.mark.parametrize(
-    ("record", "skip", "again", "expected"),
+    ("recorded", "again", "expected"),
     [
-        (None, False, False, Action.RECORD),
-        (None, True, False, Action.SKIP),
-        (FOUND, False, False, Action.KEEP),
-        (OTHER, False, False, Action.KEEP),  # a replica that says it otherwise
-        (OTHER, False, True, Action.RECORD),  # RETRY fails for another reason
-        (FOUND, False, True, Action.KEEP),
-        (EARLIER, False, False, Action.RECORD),
+        (None, False, True),
+        (FOUND, False, False),
+        (OTHER, False, False),  # a replica that says it otherwise
+        (OTHER, True, True),  # RETRY fails for another reason
+        (FOUND, True, False),
+        (EARLIER, False, True),
     ],
 )
-def test_a_failure_is_recorded_once(
-    record: Failure | None, skip: bool, again: bool, expected: Action
-) -> None:
+def test_a_failure_is_recorded_once(recorded: Failure | None, again: bool, expected: bool) -> None:
     """[equal-records]: at one T the first record stays, unless RETRY found another reason."""
-    assert on_task_failure(record, FOUND, skip=skip, again=again) is expected
+    assert is_to_record(recorded, FOUND, again=again) is expected
 
 
 def test_a_view_that_goes_on_failing_is_recorded_once() -> None:
     """The record says since when."""
-    assert on_view_failure(None, FOUND) is Action.RECORD
-    assert on_view_failure(EARLIER, FOUND) is Action.KEEP
-    assert on_view_failure(EARLIER, OTHER) is Action.RECORD
+    assert EARLIER.is_like(FOUND)
+    assert not EARLIER.is_like(OTHER)
 
 
 PROBLEMS = [
