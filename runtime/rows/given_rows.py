@@ -18,7 +18,7 @@ from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Column
-from ctsql.runtime.rows.types import arrow_schema
+from ctsql.runtime.rows.types import arrow_schema, with_values
 from ctsql.runtime.spark.internals.java import has_java_frame
 from ctsql.runtime.spark.internals.plans import empty
 from ctsql.runtime.spark.internals.temporary import in_session
@@ -106,27 +106,12 @@ _WIDER = {
 
 def with_types_of_spark(table: pa.Table) -> pa.Table:
     """A table with wider types if Spark lacks a type, nested ones included."""
-    fields = [field.with_type(_wider(field.type)) for field in table.schema]
+    fields = [
+        field.with_type(with_values(field.type, lambda kind: _WIDER.get(kind, kind)))
+        for field in table.schema
+    ]
     schema = pa.schema(fields, table.schema.metadata)
     return table if schema == table.schema else table.cast(schema)
-
-
-def _wider(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_list(kind):
-        return pa.list_(_wider_field(kind.value_field))
-    if pa.types.is_large_list(kind):
-        return pa.large_list(_wider_field(kind.value_field))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_wider_field(kind.value_field), kind.list_size)
-    if pa.types.is_struct(kind):
-        return pa.struct([_wider_field(field) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_wider_field(kind.key_field), _wider_field(kind.item_field))
-    return _WIDER.get(kind, kind)
-
-
-def _wider_field(field: pa.Field) -> pa.Field:
-    return field.with_type(_wider(field.type))
 
 
 def _no_rows(rows: object) -> CtsqlError:

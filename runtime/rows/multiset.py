@@ -26,7 +26,7 @@ from ctsql.catalog.reserved_columns import (
     TEXT_,
 )
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
-from ctsql.runtime.rows.types import contains, has_bitwise_equality, is_flat
+from ctsql.runtime.rows.types import contains, has_bitwise_equality, is_flat, with_values
 
 
 def cancel(
@@ -86,7 +86,7 @@ def keys(rows: pa.Table) -> list[Hashable]:
     """Each row as a value that is equal exactly when the rows are."""
     columns = []
     for column, field in zip(rows.columns, rows.schema, strict=True):
-        kind = _python_type(field.type)
+        kind = with_values(field.type, _python_type)
         values = (column if kind == field.type else column.cast(kind)).to_pylist()
         is_itself = not (pa.types.is_nested(kind) or pa.types.is_floating(kind))
         columns.append(values if is_itself else [_frozen(value, kind) for value in values])
@@ -101,15 +101,6 @@ def _python_type(kind: pa.DataType) -> pa.DataType:
         return pa.int64()
     if pa.types.is_string(kind):
         return pa.binary()
-    if pa.types.is_struct(kind):
-        return pa.struct(
-            [kind[i].with_type(_python_type(kind[i].type)) for i in range(kind.num_fields)]
-        )
-    if pa.types.is_map(kind):
-        item = kind.item_field.with_type(_python_type(kind.item_type))
-        return pa.map_(kind.key_field.with_type(_python_type(kind.key_type)), item)
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_python_type(kind.value_type)))
     return kind
 
 

@@ -1,5 +1,6 @@
 """What each type of Spark allows: one predicate for each question that depends on the type."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,25 @@ def arrow_schema(schema: T.StructType, *, unique_fields: bool = False) -> pa.Sch
         message = f"Arrow cannot hold the rows: {problem}"
         hint = "Cast array() and map() to a type with items that are not VOID."
         raise error("SPARK_ERROR", message=message, hint=hint) from problem
+
+
+def with_values(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """A type with other types of values, those within nested types included."""
+
+    def field(one: pa.Field) -> pa.Field:
+        return one.with_type(with_values(one.type, change))
+
+    if pa.types.is_list(kind):
+        return pa.list_(field(kind.value_field))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(field(kind.value_field))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(field(kind.value_field), kind.list_size)
+    if pa.types.is_struct(kind):
+        return pa.struct([field(one) for one in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(field(kind.key_field), field(kind.item_field))
+    return change(kind)
 
 
 _INSTANTS = (T.DateType, T.TimestampType, T.TimestampNTZType)
