@@ -169,12 +169,6 @@ def resolve(
     return conflict
 
 
-def _is_being_changed(timeline: Timeline, item: Item) -> bool:
-    """Whether a transaction that changes a table is decided and not bound yet."""
-    timeline.refresh()
-    return any(item.id in intent["tables"] for intent in timeline.intents.values())
-
-
 @contextmanager
 def alone(timeline: Timeline, item: Item, complete: Callable[[], object]) -> Iterator[str]:
     """Hold a table's lock while no decided transaction changes it; yields its folder.
@@ -184,7 +178,8 @@ def alone(timeline: Timeline, item: Item, complete: Callable[[], object]) -> Ite
     assert item.location is not None  # a table has a folder
     for _ in range(INTENT_TRIES_MAX):
         with commit_lock(item.location):
-            if not _is_being_changed(timeline, item):
+            timeline.refresh()
+            if not any(item.id in intent["tables"] for intent in timeline.intents.values()):
                 yield item.location
                 return
         complete()
