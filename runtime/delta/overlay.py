@@ -160,13 +160,13 @@ class MemoryTable(DeltaTable):
             return self.commit_at(version) if self.has(version) else None
         return super().find_commit(version)
 
-    def transaction_version(self, app: str, snapshot: Snapshot) -> int | None:
+    def application_version(self, app: str) -> int | None:
         """The version of an application id, including commits in memory."""
         for step in reversed(self.steps):
             version = step.commit.transaction(app)
             if version is not None:
                 return version
-        return super().transaction_version(app, snapshot)
+        return super().application_version(app)
 
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata."""

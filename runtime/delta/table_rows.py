@@ -60,10 +60,6 @@ class DeltaRows(TableLog):
             for path in paths:
                 self._fs.delete(self.gateway.path(self.jpath, path), False)
 
-    def files(self, version: int) -> dict[str, DataFile]:
-        """The live files at a version, by path as the log writes it."""
-        return self.live_files.at(version)
-
     def frame(self, version: int) -> DataFrame:
         """The rows at a version, lazily."""
         return self.frame_of(self.files(version).values(), version)

@@ -12,7 +12,6 @@ from ctsql.runtime.delta.log.log_files import LogFiles, Snapshot
 from ctsql.runtime.delta.log.table_log import TableLog
 from ctsql.runtime.delta.stores.locks import local_path
 from ctsql.runtime.delta.stores.log_stores import LocalStore
-from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.spark.failures.storage_errors import translate_os_errors
 
 _URI = "file:"
@@ -35,10 +34,6 @@ class LocalTable(OnSpark, TableLog):
     def _open_log(self) -> LogFiles:
         store = LocalStore(_folder(self.location) / "_delta_log")
         return LogFiles(self.location, store, _check_protocol)
-
-    def files(self, version: int) -> dict[str, DataFile]:
-        """The live files at a version, by path as the log writes it."""
-        return self.live_files.at(version)
 
     def begin(self) -> Never:
         """Needs Spark."""

@@ -315,6 +315,10 @@ class TableLog(ABC):
         """One commit, parsed; raises as :meth:`LogFiles.commit_at`."""
         return self.log_files.commit_at(version)
 
+    def files(self, version: int) -> dict[str, DataFile]:
+        """The live files at a version, by path as the log writes it."""
+        return self.live_files.at(version)
+
     def find_commit(self, version: int) -> Commit | None:
         """One commit, if the log still has it, by one request; raises STORED_DATA_INVALID."""
         if version < 0 or (self.log_files.remembers(version) and not self.has(version)):
@@ -323,13 +327,9 @@ class TableLog(ABC):
             return self.commit_at(version)
         return None
 
-    def transaction_version(self, app: str, snapshot: Snapshot) -> int | None:
-        """The version of an application id as of a snapshot."""
-        return snapshot.transaction(app)
-
     def application_version(self, app: str) -> int | None:
         """The newest version of an application id, from the table's state."""
-        return self.transaction_version(app, self.update())
+        return self.update().transaction(app)
 
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata: name to configuration."""

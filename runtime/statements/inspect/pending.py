@@ -49,8 +49,7 @@ def _row(engine: Engine, item: Item, now: int, problem: CtsqlError | None) -> tu
     """The values of one output; with a ``problem`` the changes are those before it."""
     table = engine.relations.table(item)
     assert isinstance(table, MemoryTable)  # the engine is read-only
-    stored_upper = table.stored_table.transaction_version(item.app, table.update()) or 0
-    upper = max(stored_upper, item.created_at)
+    upper = max(table.update().transaction(item.app) or 0, item.created_at)
     writes = [s for s in table.steps if s.commit.changes_data]
     return (
         item.kind.value,
