@@ -105,15 +105,16 @@ def _no_wrong_change_is_hidden(
     if request.node.get_closest_marker("spark") is None:
         yield
         return
-    from ctsql.runtime.delta.diff_writer import StagingOutcome
+    from ctsql.catalog.errors import Declined
+    from ctsql.runtime.delta.diff_writer import ROWS_DIFFER
     from ctsql.runtime.views import view_diff
 
     stage = view_diff.stage_signed
     wrong: list[object] = []
 
-    def staged(*given: object) -> StagingOutcome:
+    def staged(*given: object) -> Declined | None:
         done = stage(*given)  # type: ignore[arg-type]
-        if done is StagingOutcome.ROWS_DIFFER:
+        if done is ROWS_DIFFER:
             wrong.append(given[3])
         return done
 

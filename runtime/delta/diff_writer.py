@@ -13,7 +13,6 @@ Signed: a row with diff d > 0 is inserted d times. Of the stored rows equal to o
 
 from collections.abc import Collection, Hashable
 from contextlib import ExitStack, nullcontext
-from enum import Enum
 from functools import reduce
 from operator import and_, or_
 
@@ -149,13 +148,9 @@ def _stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> b
     return bool(counts["i"] or counts["d"])
 
 
-class StagingOutcome(Enum):
-    """The outcome of :func:`stage_signed`."""
-
-    NOTHING = "there is no difference"
-    ROWS = "rows were staged"
-    ROWS_DIFFER = "rows to delete are not there"
-    REFUSED = "a row to insert may not be there"
+ROWS_DIFFER = Declined("ROWS_DIFFER")  # rows to delete are not stored
+HAS_NULL = Declined("TEXTS_FAILED", "the view has a row that its assertion excludes")
+"""The whole query then reports the error."""
 
 
 def stage_signed(
@@ -164,8 +159,8 @@ def stage_signed(
     stored_rows: StoredRows,
     columns: list[str],
     not_null: Collection[str],
-) -> StagingOutcome:
-    """Stage a signed change.
+) -> Declined | None:
+    """Stage a signed change; returns ``ROWS_DIFFER`` or ``HAS_NULL`` if nothing is staged for that.
 
     Args:
         signed_rows: the output's columns and ``DIFF``; may contain equal rows.
@@ -187,16 +182,16 @@ def stage_signed(
         schema = T.StructType([change.schema[c] for c in columns])
         local = change.local
         if not isinstance(local, Declined) and fits_arrow(schema):
-            outcome = _stage_signed_few(staging, local, stored_rows, schema, not_null)
-            if not isinstance(outcome, Declined):
-                return outcome
+            declined = _stage_signed_few(staging, local, stored_rows, schema, not_null)
+            if declined in (None, ROWS_DIFFER, HAS_NULL):
+                return declined
         frame = change.plain_frame
         if frame.isEmpty():
-            return StagingOutcome.NOTHING
+            return None
         nulls = [F.col(backtick(c)).isNull() for c in not_null]
         plus, minus = (frame.where(F.col(DIFF) > 0), frame.where(F.col(DIFF) < 0))
         if nulls and not plus.where(reduce(or_, nulls)).isEmpty():
-            return StagingOutcome.REFUSED
+            return HAS_NULL
         names = backtick_all(columns)
         both = change.frame.select(*names, DIFF, *_nowhere())
         if not minus.isEmpty():
@@ -207,10 +202,10 @@ def stage_signed(
         locations = stack.enter_context(persisted(with_locations(both, columns)))
         short = F.size(LOCATIONS) < -F.col(DIFF)
         if not locations.where(short).isEmpty():
-            return StagingOutcome.ROWS_DIFFER
+            return ROWS_DIFFER
         inserts = repeat_by_diff(locations.where(F.col(DIFF) > 0), columns)
         _stage_counted(staging, locations, inserts)
-        return StagingOutcome.ROWS
+        return None
 
 
 def _equal(stored_rows: DataFrame, deletes: DataFrame, schema: T.StructType) -> DataFrame:
@@ -230,15 +225,15 @@ def _stage_signed_few(
     stored_rows: StoredRows,
     schema: T.StructType,
     not_null: Collection[str],
-) -> StagingOutcome | Declined:
-    """Stage in the driver; declined if too many stored rows equal a row to delete."""
+) -> Declined | None:
+    """As :func:`stage_signed`, in the driver; or why Spark must: many rows equal one to delete."""
     diffs = change.arrow.column(DIFF).to_pylist()
     if not diffs:
-        return StagingOutcome.NOTHING
+        return None
     inserts = [i for i, diff in enumerate(diffs) for _ in range(diff)]
     deletes = [i for i, diff in enumerate(diffs) if diff < 0]
     if any(change.arrow.column(c).take(pa.array(inserts, pa.int64())).null_count for c in not_null):
-        return StagingOutcome.REFUSED
+        return HAS_NULL
     victims: list[tuple[str, int]] = []
     if deletes:
         away = change.take(deletes).select(schema.names)
@@ -251,12 +246,12 @@ def _stage_signed_few(
                 missing[key] -= 1
                 victims.append((file, number))
         if any(missing.values()):
-            return StagingOutcome.ROWS_DIFFER
+            return ROWS_DIFFER
     if inserts:
         staging.stage(change.take(inserts).select(schema.names))
     if victims:
         staging.delete_rows(group_by_file(victims).items())
-    return StagingOutcome.ROWS
+    return None
 
 
 def _places(

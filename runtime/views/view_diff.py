@@ -17,7 +17,7 @@ from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.view import cast_to_stored, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.shapes import Shapes
-from ctsql.runtime.delta.diff_writer import StagingOutcome, stage_signed
+from ctsql.runtime.delta.diff_writer import stage_signed
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
 from ctsql.runtime.spark.analyzer import HeldSources
@@ -56,15 +56,8 @@ def stage_signed_rows(context: RefreshContext, rows: RowSet, strategy: Strategy)
     """Stage the signed change of the view in its :func:`signed_form`, found by a strategy."""
     view = context.view
     not_null = (BROKEN,) if view.failing else ()
-    outcome = stage_signed(context.staging, rows, context.stored_rows, context.columns, not_null)
-    match outcome:
-        case StagingOutcome.ROWS_DIFFER:
-            return Declined("ROWS_DIFFER")
-        case StagingOutcome.REFUSED:  # the query reports the error
-            detail = "the view has a row that its assertion excludes"
-            return Declined("TEXTS_FAILED", detail)
-        case _:
-            return strategy
+    declined = stage_signed(context.staging, rows, context.stored_rows, context.columns, not_null)
+    return strategy if declined is None else declined
 
 
 def stored_key(view: ViewWrite) -> Hashable:
