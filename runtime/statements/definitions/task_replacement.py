@@ -16,7 +16,7 @@ rows (SNAPSHOT), or with the rows that the task held before a T, and runs its bo
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ctsql.catalog import times
 from ctsql.catalog.catalog import Catalog
@@ -82,8 +82,12 @@ _BEGINS = ("SNAPSHOT", *STORAGE_OPTIONS)
 """Options that a replaced task keeps: how it began, and where its rows are."""
 
 
-_Draft = tuple[list[Item], BoundDefinition]
-"""A replacement before its creation: the task, its outputs and quarantine; its definition."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """A replacement before its creation: the task, its outputs, quarantine and definition."""
+
+    items: list[Item]
+    bound: BoundDefinition
 
 
 class TaskReplacement(OnNames):
@@ -110,7 +114,7 @@ class TaskReplacement(OnNames):
         """A replacement as it would be, for EXPLAIN."""
         assert statement.replaces is not None  # else it is no replacement
         task, old = task_and_definition(self.names, statement.replaces)
-        return self._replacement(task, old, name, statement)[1]
+        return self._replacement(task, old, name, statement).bound
 
     def apply(self, statement: st.ApplyReplacement) -> str:
         """ALTER CONTINUAL TASK name APPLY REPLACEMENT replacement.
@@ -239,7 +243,7 @@ class TaskReplacement(OnNames):
             span = next((o.span for o in options if o.name == COALESCE), place)
             detail = "The task keeps its own."
             raise bad_option(span, COALESCE, detail, hint="Leave it out.")
-        return items, bound
+        return _Draft(items=items, bound=bound)
 
     def _outputs(
         self, task: Task, definition: st.CreateContinualTask, name: Name, span: Span
@@ -271,8 +275,7 @@ class TaskReplacement(OnNames):
         None: at the newest T, with its own body over what the inputs hold. Raises
         AS_OF_OUT_OF_RANGE, TASK_FAILED, HISTORY_LOST.
         """
-        begin, engine, (items, _) = statement.begin, self.engine, draft
-        item = items[0]
+        begin, engine, item = statement.begin, self.engine, draft.items[0]
         if begin is None:
             return self._snapshot(task, draft, statement.target.span), None
         advance_to_now(engine, task)
@@ -297,7 +300,7 @@ class TaskReplacement(OnNames):
             return since, None
         return since, copy_of(
             item,
-            outputs_among(items),
+            outputs_among(draft.items),
             outputs_or_itself(engine.catalog, task),
             followed_by(self.names, _parse(item.definition.text, item.name)),
             quarantine=engine.catalog.items.get(task.quarantine or ""),
@@ -309,10 +312,10 @@ class TaskReplacement(OnNames):
         With COALESCE it is the end of the last interval: later changes wait for the end of the next
         one, as for the task.
         """
-        engine, ([item, *_], bound) = self.engine, draft
-        every = bound.task.coalesce
+        every = draft.bound.task.coalesce
         if every is None:
             return None
+        engine, item = self.engine, draft.items[0]
         engine.mint()
         since = Schedule.of([every], task.created_at).last_at_or_before(engine.timeline.now)
         assert since is not None  # the first one is its creation
@@ -353,10 +356,10 @@ class TaskReplacement(OnNames):
 
         Raises REPLAY_FAILED if its body fails at some T.
         """
-        (item, *others), bound = draft
+        item, *others = draft.items
         since, first = self._beginning(task, draft, statement)
         building = Creation(self.names).built(
-            item, bound, others, has_vectors=keeps_vectors(old), first=first, since=since
+            item, draft.bound, others, has_vectors=keeps_vectors(old), first=first, since=since
         )
         with ExitStack() as stack:
             try:
