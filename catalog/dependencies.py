@@ -40,14 +40,20 @@ def flow_targets(catalog: Catalog, task: Item) -> list[MaterializedView]:
 
 def all_readers(catalog: Catalog, object_id: str, *, dropped: bool = False) -> list[Item]:
     """The direct and indirect readers of an object, also ``dropped`` ones, nearest first."""
-    readers: dict[str, Item] = {}
-    queue = [object_id]
+    nearest = catalog.readers(object_id, dropped=dropped)
+    return _reached(nearest, lambda item: catalog.readers(item.id, dropped=dropped))
+
+
+def _reached(items: Iterable[Item], following: Callable[[Item], Iterable[Item]]) -> list[Item]:
+    """Some objects and all that follow on them, each once, nearest first."""
+    reached: dict[str, Item] = {}
+    queue = [*items]
     while queue:
-        for item in catalog.readers(queue.pop(0), dropped=dropped):
-            if item.id not in readers:
-                readers[item.id] = item
-                queue.append(item.id)
-    return list(readers.values())
+        item = queue.pop(0)
+        if item.id not in reached:
+            reached[item.id] = item
+            queue += following(item)
+    return list(reached.values())
 
 
 def outputs_of(catalog: Catalog, task: Item) -> list[Item]:
@@ -66,22 +72,18 @@ def going_with(catalog: Catalog, object_ids: Iterable[str]) -> list[Item]:
     These are their direct and indirect readers; with an output its task and the task's other
     outputs; with a task its outputs; with a view its replacement.
     """
-    items: dict[str, Item] = {}
-    queue = [catalog.items[object_id] for object_id in object_ids]
-    while queue:
-        item = queue.pop(0)
-        if item.id in items:
-            continue
-        items[item.id] = item
-        queue += catalog.readers(item.id)
+
+    def with_it(item: Item) -> Iterator[Item]:
+        yield from catalog.readers(item.id)
         replacement = replacement_of(catalog, item.id)
         if replacement is not None:
-            queue.append(replacement)
+            yield replacement
         if isinstance(item, TaskOutput):
-            queue.append(catalog.items[item.owner])
+            yield catalog.items[item.owner]
         elif item.quarantine is not None:
-            queue.append(catalog.items[item.quarantine])
-    return list(items.values())
+            yield catalog.items[item.quarantine]
+
+    return _reached((catalog.items[object_id] for object_id in object_ids), with_it)
 
 
 def closure(catalog: Catalog, object_ids: Iterable[str]) -> list[Item]:
@@ -116,15 +118,12 @@ def subscribers(catalog: Catalog, object_id: str) -> list[StoredSubscription]:
 
 def with_plain_views(catalog: Catalog, item: Item) -> list[Item]:
     """An object, and the plain views that its query is expanded from."""
-    items = {item.id: item}
-    waiting = [item]
-    while waiting:
-        for reading in waiting.pop().reads:
-            read = catalog.items[reading.object_id]
-            if isinstance(read, View) and read.id not in items:
-                items[read.id] = read
-                waiting.append(read)
-    return list(items.values())
+
+    def views_in(item: Item) -> list[Item]:
+        reads = [catalog.items[r.object_id] for r in item.reads]
+        return [read for read in reads if isinstance(read, View)]
+
+    return _reached([item], views_in)
 
 
 def tasks_and_views(catalog: Iterable[Item]) -> list[Maintained]:
@@ -206,18 +205,16 @@ def replacement_of(catalog: Catalog, object_id: str) -> Item | None:
 
 def stored_reads(catalog: Catalog, item: Item, *others: str) -> list[Item]:
     """The stored objects that a definition, and ``others``, read through plain views."""
-    items: dict[str, Item] = {}
-    seen_ids, waiting = {item.id}, [*(r.object_id for r in item.reads), *others]
-    while waiting:
-        read = catalog.items[waiting.pop(0)]
-        if read.id in seen_ids:
-            continue
-        seen_ids.add(read.id)
-        if read.location is None or read.problem:
-            waiting += [r.object_id for r in read.reads]
-        else:
-            items[read.id] = read
-    return list(items.values())
+
+    def is_stored(read: Item) -> bool:
+        return read.location is not None and not read.problem
+
+    def below(read: Item) -> list[Item]:
+        reads = [] if is_stored(read) else read.reads
+        return [catalog.items[r.object_id] for r in reads]
+
+    first = [catalog.items[i] for i in (*(r.object_id for r in item.reads), *others)]
+    return [i for i in _reached(first, below) if is_stored(i) and i.id != item.id]
 
 
 def check_no_cycle(
