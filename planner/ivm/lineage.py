@@ -23,7 +23,6 @@ Source: Cui, Widom and Wiener, Tracing the Lineage of View Data in a Warehousing
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
@@ -31,6 +30,7 @@ from ctsql.catalog.schemas import char_length
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import (
+    change_scans,
     columns_in,
     descend,
     equal_classes,
@@ -40,7 +40,6 @@ from ctsql.planner.ivm.algebra.traversal import (
     numbers_above,
     own_subqueries,
     pass_through,
-    rebuild,
     rename,
     subqueries,
     with_inputs,
@@ -58,6 +57,7 @@ _NOT_THROUGH = (
     alg.LateralJoin, alg.UnionAll, alg.Generate,
 )  # fmt: skip
 """Operators below which Spark does not look for columns of the query around a subquery."""
+NO_COLUMNS: Mapping[alg.Col, alg.Col] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,23 +138,20 @@ def lineage(query: alg.Node) -> Lineage:
     for scan in [n for n in descend(query) if isinstance(n, alg.Scan)]:
         table = tables[scan.table]
         path = tuple(label(n) for n in _path(query, scan) if not isinstance(n, alg.Project))[:-1]
+        marking = _Marking(scan, step, query)
         try:
-            marked_query = _Marking(scan, step, query).of(query, pairs)
+            marked_query = marking.of(query, pairs)
         except _Untold as why:
             contributions.append(
                 Contribution(table=table, operators=path, rows=None, why_unknown=str(why))
             )
             continue
         if marked_query is not None:
-            marks = marked_query.marks
-            rows = alg.Distinct(
-                child=alg.Project(
-                    child=restrict(marked_query.node, step, pairs), items=pass_through(marks)
-                )
-            )
-            text = Text(
-                node=_together(rows, tables), columns=marks, names=(FILE_COLUMN, ROW_COLUMN)
-            )
+            marks = marking.marks
+            wanted_rows = restrict(marked_query, step, pairs)
+            rows = alg.Distinct(child=alg.Project(child=wanted_rows, items=pass_through(marks)))
+            together = change_scans(rows, lambda scan: replace(scan, table=tables[scan.table]))
+            text = Text(node=together, columns=marks, names=(FILE_COLUMN, ROW_COLUMN))
             contributions.append(Contribution(table=table, operators=path, rows=text))
     others = tuple(i for i, c in enumerate(query.columns) if c in inexact)
     return Lineage(tuple(contributions), places, others)
@@ -167,24 +164,12 @@ def _renamed_apart(query: alg.Node) -> tuple[alg.Node, dict[str, str]]:
     """
     tables: dict[str, str] = {}
 
-    def change(thing: Any) -> Any:
-        if not isinstance(thing, alg.Scan):
-            return thing
-        name = f"{len(tables)}:{thing.table}"
-        tables[name] = thing.table
-        return replace(thing, table=name)
+    def change(scan: alg.Scan) -> alg.Scan:
+        name = f"{len(tables)}:{scan.table}"
+        tables[name] = scan.table
+        return replace(scan, table=name)
 
-    return rebuild(query, change), tables
-
-
-def _together(query: alg.Node, tables: Mapping[str, str]) -> alg.Node:
-    """The query with the original names of tables."""
-
-    def change(thing: Any) -> Any:
-        return replace(thing, table=tables[thing.table]) if isinstance(thing, alg.Scan) else thing
-
-    union: alg.Node = rebuild(query, change)
-    return union
+    return change_scans(query, change), tables
 
 
 def _path(node: alg.Node, target: alg.Node) -> list[alg.Node]:
@@ -222,14 +207,6 @@ class _Untold(Exception):
     """The origin of rows cannot be determined; its text is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class _MarkedNode:
-    """A relation with the locations of a scan's rows as more columns."""
-
-    node: alg.Node
-    marks: tuple[alg.Col, alg.Col]
-
-
 class _Marking:
     """Carries the locations of one scan's rows up through a query."""
 
@@ -246,12 +223,8 @@ class _Marking:
         """Whether the scan is in a node, or in a subquery of its expressions."""
         return any(below == self.scan for below in descend(node))
 
-    def of(self, node: alg.Node, pairs: Pairs) -> "_MarkedNode | None":
-        """A node with the locations; None if no row of the scan can contribute."""
-        marked_node = self._of(node, pairs)
-        return None if marked_node is None else _MarkedNode(marked_node, self.marks)
-
-    def _of(self, node: alg.Node, pairs: Pairs) -> alg.Node | None:
+    def of(self, node: alg.Node, pairs: Pairs) -> alg.Node | None:
+        """A node with the locations as more columns; None if no row of the scan can contribute."""
         if node == self.scan:
             names, columns = (FILE_COLUMN, ROW_COLUMN), self.marks
             return replace(
@@ -260,7 +233,7 @@ class _Marking:
         child = next((c for c in inputs(node) if self.has(c)), None)
         if child is None:
             return self._from_subquery(node)
-        below = self._of(child, _below(node, child, pairs))
+        below = self.of(child, _below(node, child, pairs))
         if below is None:
             return None
         match node:
@@ -283,7 +256,7 @@ class _Marking:
             case alg.SetOperation():
                 if child is node.right and node.operator.lower().startswith("except"):
                     return None
-                equal = [_same(c) for c in zip(node.columns, child.columns, strict=True)]
+                equal = list(zip(node.columns, child.columns, strict=True))
                 return self._join_input(node, below, equal, pairs)
             case alg.UnionAll():
                 branch = next(b for b in node.branches if b.node is child)
@@ -291,7 +264,7 @@ class _Marking:
             case alg.Window():
                 return self._window(node, below, pairs)
             case alg.Limit():
-                equal = [_same((c, c)) for c in node.columns]
+                equal = [(c, c) for c in node.columns]
                 return self._join_input(node, below, equal, pairs)
             case alg.Temporal():
                 raise _Untold("the query compares with the clock")
@@ -315,20 +288,20 @@ class _Marking:
         return replace(node, left=sides[0], right=sides[1], kind=as_kind)
 
     def _group(self, node: alg.Aggregate, below: alg.Node, pairs: Pairs) -> alg.Node:
-        equal = [_same((key.col, key.source)) for key in node.keys]
+        equal = [(key.col, key.source) for key in node.keys]
         if node.sets is None:
             return self._join_input(node, below, equal, pairs)
-        absent = [
-            alg.AggregateCall(
+        absent = {
+            key.col: alg.AggregateCall(
                 expr=alg.Expr.of("grouping (", key.source, ")"),
                 col=self._fresh("absent"),
                 function="grouping",
             )
             for key in node.keys
-        ]
-        aggregate = replace(node, calls=(*node.calls, *absent))
-        either = [replace(e, instead=call.col) for e, call in zip(equal, absent, strict=True)]
-        return self._join_input(aggregate, below, either, ())
+        }
+        aggregate = replace(node, calls=(*node.calls, *absent.values()))
+        instead = {col: call.col for col, call in absent.items()}
+        return self._join_input(aggregate, below, equal, (), instead)
 
     def _window(self, node: alg.Window, below: alg.Node, pairs: Pairs) -> alg.Node:
         parts = dict.fromkeys(call.over for call in node.calls)
@@ -346,19 +319,28 @@ class _Marking:
         return alg.Join(children=(node, side), conditions=(alg.Expr.of(*text[1:]),))
 
     def _join_input(
-        self, node: alg.Node, below: alg.Node, equal: Sequence["_Equal"], pairs: Pairs
+        self,
+        node: alg.Node,
+        below: alg.Node,
+        equal: Sequence[tuple[alg.Col, alg.Col]],
+        pairs: Pairs,
+        instead: Mapping[alg.Col, alg.Col] = NO_COLUMNS,
     ) -> alg.Node:
-        """The result of an operator, each row joined with the marked rows of its input."""
-        columns = tuple(dict.fromkeys(e.source for e in equal))
+        """The result of an operator, each row joined with the marked rows of its input.
+
+        ``equal``: columns of the operator, each with the one of its input that it equals, NULL
+        equal to NULL, unless its column in ``instead`` is 1.
+        """
+        of_node = dict(equal)
+        columns = tuple(dict.fromkeys(of_node.values()))
         fresh = {c: replace(c, number=next(self._numbers)) for c in columns}
-        of_node = {e.col: e.source for e in equal}
         source_pairs = tuple((of_node[a], k) for a, k in pairs if a in of_node)
         side = self._narrow_side(below, columns, fresh, source_pairs)
         conditions = []
-        for e in equal:
-            test = alg.Expr.of(e.col, "<=>", fresh[e.source])
-            if e.instead is not None:
-                test = alg.Expr.of("(", e.instead, "= 1 OR", test, ")")
+        for col, source in equal:
+            test = alg.Expr.of(col, "<=>", fresh[source])
+            if col in instead:
+                test = alg.Expr.of("(", instead[col], "= 1 OR", test, ")")
             conditions.append(test)
         return alg.Join(children=(node, side), conditions=tuple(conditions))
 
@@ -393,7 +375,7 @@ class _Marking:
             columns: tuple[alg.Col, ...] = ()
         else:
             columns = below.columns
-        marked_node = self._of(below, ())
+        marked_node = self.of(below, ())
         if marked_node is None:
             return None
         fresh = tuple(replace(c, number=next(self._numbers)) for c in columns)
@@ -427,23 +409,19 @@ class _Marking:
 
     def _behind(self, node: alg.Node) -> alg.Node:
         """The rows from which a subquery's one value is computed, or for which EXISTS is true."""
-        while self.has_below(node) and (
+        while any(map(self.has, inputs(node))) and (
             isinstance(node, alg.Project)
             or (isinstance(node, alg.Aggregate) and not node.keys and node.sets is None)
         ):
             node = node.child
         return node
 
-    def has_below(self, node: alg.Node) -> bool:
-        """Whether a node's inputs, not its expressions, contain the scan."""
-        return any(self.has(child) for child in inputs(node))
-
     def _from_lateral(self, node: alg.LateralJoin, below: alg.Node) -> alg.Node | None:
         behind = self._behind(node.right)
         is_value = any(isinstance(n, alg.Aggregate) for n in _chain(node.right, behind))
         if not is_value or (node.is_left and node.conditions):
             return self._lateral(node.left, below, node.conditions)
-        marked_node = self._of(behind, ())
+        marked_node = self.of(behind, ())
         if marked_node is None:
             return None
         return self._lateral(node, rename(marked_node, self.marks, self.marks), ())
@@ -496,22 +474,6 @@ def _chain(node: alg.Node, last: alg.Node) -> list[alg.Node]:
         chain.append(node)
         node = next(inputs(node))
     return chain
-
-
-@dataclass(frozen=True, slots=True)
-class _Equal:
-    """A column of an operator and the one of its input that it equals, NULL equal to NULL.
-
-    Unless ``instead`` is 1.
-    """
-
-    col: alg.Col
-    source: alg.Col
-    instead: alg.Col | None = None
-
-
-def _same(columns: tuple[alg.Col, alg.Col]) -> _Equal:
-    return _Equal(*columns)
 
 
 def _below(node: alg.Node, child: alg.Node, pairs: Pairs) -> Pairs:

@@ -173,16 +173,20 @@ def replace_nodes(query: alg.Node, by: Mapping[alg.Aggregate, alg.Node]) -> alg.
     return node
 
 
+def change_scans(node: alg.Node, change: Callable[[alg.Scan], alg.Scan]) -> alg.Node:
+    """A copy with changed scans of tables, in subqueries as well."""
+    copy: alg.Node = rebuild(node, lambda x: change(x) if isinstance(x, alg.Scan) else x)
+    return copy
+
+
 def at(node: alg.Node, version: alg.Version, only: Collection[str]) -> alg.Node:
     """A relation over another version of some of its tables."""
 
-    def change(thing: Any) -> Any:
-        if isinstance(thing, alg.Scan) and thing.table in only and thing.version is not version:
-            return dataclasses.replace(thing, version=version)
-        return thing
+    def change(scan: alg.Scan) -> alg.Scan:
+        is_other = scan.table in only and scan.version is not version
+        return dataclasses.replace(scan, version=version) if is_other else scan
 
-    copy: alg.Node = rebuild(node, change)
-    return copy
+    return change_scans(node, change)
 
 
 def without_rows(node: alg.Node) -> alg.Filter:
