@@ -62,9 +62,8 @@ class NextExpiry(PrintedQuery):
 
     def sql(self, name: Names) -> str:
         """The query in Spark's SQL."""
-        rows = (
-            f"SELECT {interval_of(self.expiries, self.values.names)} FROM ({self.values.sql(name)})"
-        )
+        enters, leaves = interval_of(self.expiries, self.values.names)
+        rows = f"SELECT {enters} AS enters, {leaves} AS leaves FROM ({self.values.sql(name)})"
         later = (
             f"CASE WHEN enters > {self.after} THEN enters "
             f"WHEN leaves > {self.after} AND leaves < {NEVER} THEN leaves END"
@@ -127,15 +126,9 @@ class ClockWindow:
 
     @property
     def interval(self) -> tuple[str, str]:
-        """The Ts from which and until which a row passes, over the table's columns.
-
-        Both are NULL for a row that never passes; a T that never comes is :data:`NEVER`.
-        """
-        return _interval(self.expiries, self._values)
-
-    @property
-    def _values(self) -> list[str]:
-        return [f"({join_texts(_words(_micros(expiry), None))})" for expiry in self.expiries]
+        """The Ts from which and until which a row passes, over the table's columns."""
+        values = [f"({join_texts(_words(_micros(expiry), None))})" for expiry in self.expiries]
+        return interval_of(self.expiries, values)
 
     def may_expire(self, after: int, until: int) -> str:
         """A condition that is true of each row that expires in (after, until], to skip files by."""
@@ -181,7 +174,10 @@ def _sink(node: Temporal, windows: dict[str, ClockWindow], filters: tuple[Expr, 
             return _narrow(child, node, windows, filters)
         case _:
             return node
-    return node if isinstance(_bottom(below), Temporal) else replace(child, child=below)
+    bottom = below
+    while isinstance(bottom, Filter | Project):
+        bottom = bottom.child
+    return node if isinstance(bottom, Temporal) else replace(child, child=below)
 
 
 def _narrow(
@@ -211,12 +207,6 @@ def _narrow(
     name = same or f"{window.table}@{len(windows) + 1}"
     windows[name] = window
     return replace(scan, table=name)
-
-
-def _bottom(node: Node) -> Node:
-    while isinstance(node, Filter | Project):
-        node = node.child
-    return node
 
 
 def _with_columns(expr: Expr, by: Mapping[Col, Expr]) -> Expr:
@@ -266,16 +256,12 @@ def _near(expiries: Sequence[Expiry], after: int, until: int) -> Iterator[ExprPa
         yield from (*value, "<=", *prefix, f"timestamp_millis({last})", *bound, *suffix, ")")
 
 
-def interval_of(expiries: Sequence[Expiry], values: Sequence[str]) -> str:
-    """``enters`` and ``leaves``, in T, as a select list over the columns of the values.
+def interval_of(expiries: Sequence[Expiry], values: Sequence[str]) -> tuple[str, str]:
+    """The Ts from which and until which a row passes, over the values, as expressions.
 
-    Both are NULL if a value is NULL: such a row never passes.
+    Both are NULL if a value is NULL: such a row never passes. A T that never comes is
+    :data:`NEVER`.
     """
-    enters, leaves = _interval(expiries, values)
-    return f"{enters} AS enters, {leaves} AS leaves"
-
-
-def _interval(expiries: Sequence[Expiry], values: Sequence[str]) -> tuple[str, str]:
     all_known = " AND ".join(f"{v} IS NOT NULL" for v in values)
     times = [
         (expiry.is_entry, _time(expiry, v)) for expiry, v in zip(expiries, values, strict=True)
