@@ -12,7 +12,7 @@ is about the window's partition: a row that it excludes may have displaced anoth
 :func:`restrict_to_visible` restricts the subquery's relations to rows that some outer rows can see.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
@@ -68,17 +68,16 @@ def correlation_core(node: alg.Node) -> Core | None:
             return correlation_core(node.child)
         case alg.Window() | alg.Limit():
             below = correlation_core(node.child)
-            return None if below is None else _apart(below, key_sources(node) or {})
+            if below is None:
+                return None
+            # It combines rows, unless they differ in these columns.
+            keys = key_sources(node) or {}
+            traced = {col: source for col, source in below.source_columns.items() if col in keys}
+            return replace(below, source_columns=traced, apart=below.apart & keys.keys())
         case alg.Join():
             return _join(node)
         case _:
             return None
-
-
-def _apart(below: Core, keys: Collection[alg.Col]) -> Core:
-    """The core below an operator that combines rows, unless they differ in some columns."""
-    traced_columns = {col: source for col, source in below.source_columns.items() if col in keys}
-    return replace(below, source_columns=traced_columns, apart=below.apart & frozenset(keys))
 
 
 def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core | None:

@@ -11,7 +11,6 @@ from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
-    AggregateCall,
     Col,
     Distinct,
     Expr,
@@ -28,28 +27,24 @@ from ctsql.planner.ivm.algebra.traversal import descend, expressions
 
 def inexact(node: Node) -> Iterator[tuple[Node, Declined]]:
     """The operators of a plan that are not exact, each with the reason."""
-    collation = Declined("COLLATED_TEXTS") if _has_collations(node) else None
+    # Only the query can compute texts that are equal but not identical: Delta stores no column
+    # with a collation.
+    has_collations = any(_makes_collated(below) for below in descend(node))
+    collation = Declined("COLLATED_TEXTS") if has_collations else None
     for below in descend(node):
         match below:
             case Aggregate() | Window():
                 reason = _calls(below) or collation
             case Limit():
-                is_known = has_total_order(below)
-                reason = collation if is_known else Declined("LIMIT_TIES", span=below.span)
+                # With every column in ORDER BY, tied rows are equal.
+                has_ties = not {item.expr.column for item in below.order} >= set(below.columns)
+                reason = Declined("LIMIT_TIES", span=below.span) if has_ties else collation
             case Distinct() | SetOperation():
                 reason = collation
             case _:
                 reason = None
         if reason is not None:
             yield below, reason
-
-
-def _has_collations(node: Node) -> bool:
-    """Whether there can be texts that are equal but not identical.
-
-    Only the query can compute them, because Delta stores no column with a collation.
-    """
-    return any(_makes_collated(below) for below in descend(node))
 
 
 def _makes_collated(node: Node) -> bool:
@@ -89,15 +84,8 @@ def sums_in(node: Node) -> tuple[Node, tuple[Col, ...]]:
     if not isinstance(node, Aggregate | Window):
         return node, ()
     sums = {c.col for c in node.calls if c.function in spark_functions.SUMS}
-    calls = tuple(_as_sum(call) if call.col in sums else call for call in node.calls)
+    calls = tuple(
+        replace(c, expr=Expr(("sum", *c.expr.parts[1:]), c.expr.span)) if c.col in sums else c
+        for c in node.calls
+    )
     return replace(node, calls=calls), tuple(c.col for c in node.calls if c.col in sums)
-
-
-def _as_sum(call: AggregateCall) -> AggregateCall:
-    return replace(call, expr=Expr(("sum", *call.expr.parts[1:]), call.expr.span))
-
-
-def has_total_order(node: Limit) -> bool:
-    """Whether ORDER BY names every column, so that tied rows are equal."""
-    columns = {item.expr.column for item in node.order}
-    return columns >= set(node.columns)

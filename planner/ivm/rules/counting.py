@@ -244,18 +244,14 @@ def _merge(
 ) -> alg.Node:
     """The stored groups and the change's, added up: keys, n, then n_x and s of each argument."""
     change = change_groups(node, state, delta, changes)
-    mine = [
-        alg.Projection(alg.Expr.of(c), changes.fresh(""))
-        for c in stored_groups.columns[: len(node.keys) + 1]
-    ]
+    columns = stored_groups.columns
+    mine = [alg.Expr.of(c) for c in columns[: len(node.keys) + 1]]
     for count, total in state.places(len(node.keys) + 1).values():
-        mine.append(alg.Projection(alg.Expr.of(stored_groups.columns[count]), changes.fresh("")))
+        mine.append(alg.Expr.of(columns[count]))
         if total is not None:
-            mine.append(
-                alg.Projection(alg.Expr.of(stored_groups.columns[total]), changes.fresh(""))
-            )
-            mine.append(alg.Projection(alg.Expr.of("NULL"), changes.fresh("")))
-    before = alg.Project(child=stored_groups, items=tuple(mine))
+            mine += [alg.Expr.of(columns[total]), alg.Expr.of("NULL")]
+    items = tuple(alg.Projection(expr, changes.fresh("")) for expr in mine)
+    before = alg.Project(child=stored_groups, items=items)
     both = union_all([change, before], tuple(changes.fresh("") for _ in before.columns))
     return _add_up(state, both, len(node.keys), changes)
 

@@ -80,7 +80,11 @@ _WITHOUT_KEY = {
 def change_grouping_sets(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """The change of GROUPING SETS, ROLLUP and CUBE."""
     changes.note(node, "sum over the grouping sets")
-    return changes.of(_by_sets(node, changes))
+    # A UNION ALL of plain groupings, in the columns of the original. For empty input Spark returns
+    # no row for the empty set among several, but one row for an aggregate without GROUP BY.
+    sets = node.sets or ()
+    branches = [_one_set(node, one, len(sets) == 1, changes) for one in sets]
+    return changes.of(union_all(branches, node.columns))
 
 
 def change_by_keys(node: Keyed | alg.Limit, changes: DeltaDerivation) -> alg.Node | None:
@@ -150,17 +154,6 @@ def restrict_all(
         restrict_in_turn(child, step, tuple(zip(cols, names, strict=True)), changes)
         for child, cols in zip(children, keys, strict=True)
     ]
-
-
-def _by_sets(node: alg.Aggregate, changes: DeltaDerivation) -> alg.UnionAll:
-    """GROUPING SETS as a UNION ALL of plain groupings, in the columns of the original.
-
-    For empty input Spark returns no row for the empty set among several, but one row for an
-    aggregate without GROUP BY.
-    """
-    sets = node.sets or ()
-    branches = [_one_set(node, one, len(sets) == 1, changes) for one in sets]
-    return union_all(branches, node.columns)
 
 
 def _one_set(

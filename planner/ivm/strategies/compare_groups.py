@@ -93,11 +93,9 @@ def _renumber(node: Node) -> Node:
     new_columns: dict[Col, Col] = {}
 
     def change(thing: Any) -> Any:
-        return (
-            new_columns.setdefault(thing, Col(len(new_columns) + 1))
-            if isinstance(thing, Col)
-            else thing
-        )
+        if not isinstance(thing, Col):
+            return thing
+        return new_columns.setdefault(thing, Col(len(new_columns) + 1))
 
     copy: Node = rebuild(node, change)
     return copy
