@@ -6,8 +6,9 @@ Source: the rules ``query``, ``queryTerm``, ``querySpecification``, ``fromClause
 ``joinRelation`` and ``lateralView`` of Spark's SqlBaseParser.g4.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import NoReturn, TypedDict
 
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.syntax.tokens import tokenizer as tk
@@ -312,14 +313,8 @@ class _FromReader(TokenCursor):
         rest = self.rest[:1] or self.tokens[-1:]
         return Refusal(code, span_of(rest))
 
-    def inside(self) -> Tokens:
-        """The tokens in the parentheses that open here."""
-        stop = tk.closing(self.tokens, self.position)
-        if self.upper() != "(" or stop >= len(self.tokens):
-            raise self.refuse()
-        tokens = self.tokens[self.position + 1 : stop]
-        self.position = stop + 1
-        return tokens
+    def fail(self, expected: str, *, hint: str = "", words: Iterable[str] = ()) -> NoReturn:
+        raise self.refuse()
 
     def whole(self) -> FromSource:
         source = self.joins()
@@ -339,7 +334,7 @@ class _FromReader(TokenCursor):
             is_natural, kind = words
             right = self.primary()
             on = self.condition() if self.accept("ON") else ()
-            using = self.inside() if not on and self.accept("USING") else ()
+            using = self.group() if not on and self.accept("USING") else ()
             source = JoinSource(
                 kind=kind,
                 left=source,
@@ -382,9 +377,9 @@ class _FromReader(TokenCursor):
         is_lateral = self.accept("LATERAL")
         if self.upper() == "(":
             if starts_query(self.tokens, self.position) and self._is_query():
-                query = read_query(self.inside())
+                query = read_query(self.group())
                 return QuerySource(query=query, is_lateral=is_lateral, **self.alias())
-            inner = _FromReader(self.inside()).whole()
+            inner = _FromReader(self.group()).whole()
             if self.alias() or is_lateral:
                 raise self.refuse("CLAUSE_UNSUPPORTED")
             return inner
@@ -392,13 +387,11 @@ class _FromReader(TokenCursor):
         if self.upper() == "VALUES":
             self._skip_values()
             return TextSource(tokens=self.tokens[begin : self.position], **self.alias())
-        if not self.is_at_name:
-            raise self.refuse()
-        self.position += 1
+        self.name("a relation")
         while self.upper() == "." and self.position + 1 < len(self.tokens):
             self.position += 2
         if self.upper() == "(":
-            self.inside()
+            self.group()
             text = self.tokens[begin : self.position]
             return TextSource(tokens=text, is_lateral=is_lateral, **self.alias())
         table = TableSource(name=self.tokens[begin : self.position], **self.alias())
@@ -430,7 +423,7 @@ class _FromReader(TokenCursor):
             return {}
         alias: _Alias = {"alias": self.take().text}
         if self.upper() == "(":
-            alias["columns"] = tuple(t.text for t in self.inside() if t.is_name)
+            alias["columns"] = tuple(t.text for t in self.group() if t.is_name)
         return alias
 
     def view(self, child: FromSource) -> ViewSource:
@@ -438,7 +431,7 @@ class _FromReader(TokenCursor):
         is_outer = self.accept("OUTER")
         begin = self.position
         self.position += 1
-        self.inside()
+        self.group()
         generator = self.tokens[begin : self.position]
         has_alias = self.is_at_name and self.upper() != "AS"
         alias = self.take().text if has_alias else None
