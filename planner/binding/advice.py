@@ -78,14 +78,8 @@ def _on_text(
 
 def _is_ordered(tokens: Tokens, index: int) -> bool:
     """Whether ORDER BY stands in front of an index, at the same depth."""
-    depth = 0
-    for before in range(index - 1, -1, -1):
-        depth += {")": 1, "(": -1}.get(tokens[before].upper, 0)
-        if depth < 0:
-            return False
-        if depth == 0 and tokens[before].upper == "ORDER":
-            return True
-    return False
+    before = tk.at_depth_0(tokens[:index], tk.opening(tokens, index) + 1)
+    return any(token.upper == "ORDER" for _, token in before)
 
 
 def _is_filled(query: Tokens, texts: Sequence[st.SqlText], columns_of: ColumnsOfRef) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra.nodes import Expiry, Expr
 from ctsql.planner.ivm.algebra.reasons import Refusal
-from ctsql.planner.ivm.parse.expressions import texts, top_words, unwrapped
+from ctsql.planner.ivm.parse.expressions import texts, unwrapped
 from ctsql.planner.syntax.ast import ClockCall, ClockKind
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.sqlglot_gaps import ends_operand
@@ -87,7 +87,7 @@ class _Reader:
 
     def condition(self) -> tuple[Expiry, ...]:
         tokens = unwrapped(self.tokens)
-        marks = [(index, word) for index, word in top_words(tokens) if word in _PREDICATES]
+        marks = [(index, word) for index, word in tk.top_words(tokens) if word in _PREDICATES]
         match marks:
             case [(at, operator)] if operator in _FLIPPED:
                 return self.compared(tokens[:at], operator, tokens[at + 1 :])
@@ -130,7 +130,7 @@ class _Reader:
         # A sign after INTERVAL or an operator belongs to the number.
         sums = [
             (index, word)
-            for index, word in top_words(tokens)
+            for index, word in tk.top_words(tokens)
             if word in ("+", "-") and _ends_value(tokens[:index])
         ]
         if sums:

@@ -246,16 +246,10 @@ class Expressions:
 
 def _is_field(tokens: Tokens, start: int, stop: int) -> bool:
     """Whether the tokens from ``start`` to ``stop`` are a whole argument of ``struct(...)``."""
-    if tk.upper_at(tokens, stop) not in (",", ")") or start == 0:
-        return False
-    if tokens[start - 1].upper not in (",", "("):
-        return False
-    depth = 0
-    for index in range(start - 1, 0, -1):
-        depth += {")": 1, "(": -1}.get(tokens[index].upper, 0)
-        if depth < 0:
-            return tokens[index - 1].upper == "STRUCT"
-    return False
+    is_argument = tk.upper_at(tokens, stop) in (",", ")")
+    is_whole = tk.upper_at(tokens, start - 1) in (",", "(")
+    call = tk.upper_at(tokens, tk.opening(tokens, start) - 1)
+    return is_argument and is_whole and call == "STRUCT"
 
 
 def texts(tokens: Tokens) -> list[str]:
@@ -328,25 +322,10 @@ def unwrapped(tokens: Tokens) -> Tokens:
     return tokens
 
 
-def top_words(tokens: Tokens) -> list[tuple[int, str]]:
-    """The words and symbols outside parentheses, brackets and CASE, with their indexes."""
-    found, cases = [], 0
-    for index, token in tk.at_depth_0(tokens, brackets=True):
-        if tk.upper_at(tokens, index - 1) == ".":
-            continue  # a part of a name
-        if token.upper == "CASE":
-            cases += 1
-        elif token.upper == "END" and cases:
-            cases -= 1
-        elif not cases:
-            found.append((index, token.upper))
-    return found
-
-
 def conjuncts(tokens: Tokens) -> list[Tokens]:
     """The operands of AND at the top of a condition; the condition itself if there is none."""
     tokens = unwrapped(tokens)
-    words = top_words(tokens)
+    words = tk.top_words(tokens)
     pieces, begin, betweens = [], 0, 0
     for index, word in words:
         betweens += word == "BETWEEN"

@@ -10,7 +10,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.name_scopes import source_of
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_commas, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of, top_words
 
 _CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
 _ALLOWED = {
@@ -38,7 +38,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     source, source_alias, source_ref = _source(cursor, verb)
     cursor.expect("ON")
     rest = cursor.rest
-    starts = [i for i in _outside_case(rest) if rest[i].upper == "WHEN"]
+    starts = [i for i, word in top_words(rest) if word == "WHEN"]
     on = cursor.until(starts[0] if starts else len(rest), "a condition")
     if not starts:
         cursor.fail(_CLAUSES)
@@ -99,19 +99,6 @@ def _relation(cursor: TokenCursor) -> st.RelationRef:
     return replace(ref, span=span, change=kind, inner=ref.span)
 
 
-def _outside_case(tokens: Tokens) -> list[int]:
-    """The indexes of tokens outside of parentheses and of CASE ... END."""
-    indexes, depth = [], 0
-    for index, token in at_depth_0(tokens):
-        if token.upper == "CASE":
-            depth += 1
-        elif token.upper == "END" and depth:
-            depth -= 1
-        elif depth == 0:
-            indexes.append(index)
-    return indexes
-
-
 def _clause(tokens: Tokens, target: st.NamedSource, source: st.NamedSource) -> st.WhenClause:
     cursor = TokenCursor(tokens, of="clause")
     cursor.expect("WHEN")
@@ -130,7 +117,7 @@ def _clause(tokens: Tokens, target: st.NamedSource, source: st.NamedSource) -> s
     condition = None
     if cursor.accept("AND"):
         rest = cursor.rest
-        stop = next((i for i in _outside_case(rest) if rest[i].upper == "THEN"), len(rest))
+        stop = next((i for i, word in top_words(rest) if word == "THEN"), len(rest))
         condition_tokens = cursor.until(stop, "a condition")
         condition = analyse(condition_tokens, form="predicate", outer=[scope])
     cursor.expect("THEN")

@@ -200,11 +200,6 @@ def _is_item(tokens: Tokens, index: int) -> bool:
     before = tk.upper_at(tokens, index - 1)
     if before != ",":
         return before in _BEGINS_ITEM
-    depth = 0
-    for token in reversed(tokens[: index - 1]):
-        depth += {")": 1, "(": -1}.get(token.upper, 0)
-        if depth < 0:
-            return False  # a list in parentheses, such as arguments
-        if depth == 0 and token.upper in (_ENDS_ITEM | {"SELECT", "VALUES", "BY", "SET"}) - {","}:
-            return token.upper == "SELECT"
-    return False
+    list_before = tk.at_depth_0(tokens[: index - 1], tk.opening(tokens, index) + 1)
+    begins = (_ENDS_ITEM | {"SELECT", "VALUES", "BY", "SET"}) - {","}
+    return [t.upper for _, t in list_before if t.upper in begins][-1:] == ["SELECT"]

@@ -293,6 +293,16 @@ def closing(tokens: Tokens, opening: int) -> int:
     return len(tokens)
 
 
+def opening(tokens: Tokens, index: int) -> int:
+    """The index of the parenthesis that is open at an index, or -1."""
+    depth = 0
+    for before in range(index - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(tokens[before].upper, 0)
+        if depth < 0:
+            return before
+    return -1
+
+
 def in_parentheses(tokens: Tokens) -> Tokens | None:
     """The tokens inside the parentheses that hold all of them; None if there is no such pair."""
     is_whole = upper_at(tokens, 0) == "(" and closing(tokens, 0) == len(tokens) - 1
@@ -310,6 +320,21 @@ def at_depth_0(
         depth += step
         if step == 0 and depth == 0:
             yield index, tokens[index]
+
+
+def top_words(tokens: Tokens) -> list[tuple[int, str]]:
+    """The words and symbols outside parentheses, brackets and CASE, with their indexes."""
+    found, cases = [], 0
+    for index, token in at_depth_0(tokens, brackets=True):
+        if upper_at(tokens, index - 1) == ".":
+            continue  # a part of a name
+        if token.upper == "CASE":
+            cases += 1
+        elif token.upper == "END" and cases:
+            cases -= 1
+        elif not cases:
+            found.append((index, token.upper))
+    return found
 
 
 def cut_at_commas(tokens: Tokens, *, are_columns: bool = False) -> list[Tokens]:
@@ -363,11 +388,6 @@ def name_chain(tokens: Tokens, index: int, *, has_star: bool = False) -> list[To
 def words_are(tokens: Tokens, index: int, *words: str) -> bool:
     """Whether these words begin at an index."""
     return all(upper_at(tokens, index + i) == word for i, word in enumerate(words))
-
-
-def end_of(tokens: Tokens) -> Span:
-    """The empty span after the last token."""
-    return Span(tokens[-1].source, tokens[-1].stop, tokens[-1].stop)
 
 
 _BEGIN = ("AUTO", "INSERT", "SELECT", "VALUES", "WITH")  # words after an AS that are no alias
