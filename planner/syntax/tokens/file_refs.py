@@ -135,7 +135,7 @@ def read_options(groups: Iterable[Tokens], place: Span, *, of_copy: bool = False
         name = token.text.lower()
         if of_copy:
             name = _COPY_SPELLINGS.get(name, name)
-        if _is_given(name, options):
+        if _SAME.get(name, name) in (_SAME.get(other, other) for other in options):
             raise invalid(token.span, f"option {token.text} is given twice")
         if not of_copy:
             cursor.expect("=>")
@@ -179,15 +179,6 @@ def _option_value(cursor: TokenCursor, name: str) -> str:
         return token.text.lower()
     message = f'found "{token.span.text}", expected a text in quotes, a number, true or false'
     raise syntax_error(token.span, message)
-
-
-def _is_given(name: str, options: Iterable[str]) -> bool:
-    """Whether an option is among some, by any of its names; all in lower case.
-
-    >>> _is_given("sep", ["delimiter"]), _is_given("sep", ["header"])
-    (True, False)
-    """
-    return _SAME.get(name, name) in (_SAME.get(other, other) for other in options)
 
 
 def _check_known(option: Token) -> None:

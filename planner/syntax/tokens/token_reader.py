@@ -65,9 +65,7 @@ class TokenCursor:
     @property
     def here(self) -> Span:
         """The next token's span; at the end, the empty span after the last token."""
-        if self.current is not None:
-            return self.current.span
-        return tk.end_of(self.tokens)
+        return self.tokens[-1].span.behind if self.current is None else self.current.span
 
     def since(self, start: int) -> Span:
         """From a place in the text to the end of the token that was read last."""
@@ -189,18 +187,13 @@ class TokenCursor:
 
     def fail(self, expected: str, *, hint: str = "", words: Iterable[str] = ()) -> NoReturn:
         """Raise a SYNTAX_ERROR, with a hint if the token is nearly one of ``words``."""
-        token_text = self._end if self.current is None else found_text(self.current)
+        token_text = self._end
+        if self.current is not None:
+            text = self.current.span.text
+            token_text = f'"{text}"' if len(text) <= 40 else f'"{text[:37]}..."'
         word, known = self.upper(), tuple(words)
         near = did_you_mean(word, known) if word and word not in known else ""
         raise syntax_error(self.here, f"found {token_text}, expected {expected}", hint=hint or near)
-
-
-def found_text(token: Token | None) -> str:
-    """A token, as a message shows it."""
-    if token is None:
-        return "the end of the statement"
-    text = token.span.text
-    return f'"{text}"' if len(text) <= 40 else f'"{text[:37]}..."'
 
 
 def column_names(cursor: TokenCursor) -> list[Token]:
