@@ -20,7 +20,7 @@ from ctsql.catalog.items import (
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
-from ctsql.catalog.system_tables import SYSTEM_TABLES, find_system_table, is_system, only_queried
+from ctsql.catalog.system_tables import SYSTEM_TABLES, find_system_table, is_system
 from ctsql.catalog.times import to_iso
 
 
@@ -154,12 +154,10 @@ class Catalog:
     schemas: Mapping[str, str]  # folded name -> name as typed
     subscriptions: Mapping[str, StoredSubscription] = field(default_factory=dict)  # by folded name
     drops: Mapping[str, DropEntry] = field(default_factory=dict)  # by id of the DROP, newest first
-    _readers: dict[str, list[Item]] = field(
+    _readers: dict[bool, dict[str, list[Item]]] = field(
         init=False, repr=False, compare=False, default_factory=dict
-    )  # readers by the id of what they read; cached, because each tick uses it for each object
-    _with_dropped: dict[str, list[Item]] = field(
-        init=False, repr=False, compare=False, default_factory=dict
-    )  # the same, including dropped readers
+    )  # readers by the id of what they read, without and with dropped ones; cached, because each
+    # tick uses it for each object
 
     @staticmethod
     def of(
@@ -187,7 +185,9 @@ class Catalog:
         if item is not None:
             return item.check(span)
         if find_system_table(name) is not None:
-            raise only_queried(name, span)
+            hint = f"Type: SELECT * FROM {name}; or DESCRIBE {name}"
+            message = f'"{name}" is a system table, which can only be queried'
+            raise error("SYSTEM_SCHEMA", span=span, message=message, hint=hint)
         if fold(name.schema) not in self.schemas and not is_system(name.schema):
             otherwise = _hint_of_file(name) or "SHOW SCHEMAS lists all schemas."
             hint = did_you_mean(name.schema, self.schemas.values(), otherwise=otherwise)
@@ -209,11 +209,11 @@ class Catalog:
 
     def readers(self, object_id: str, *, dropped: bool = False) -> list[Item]:
         """The objects whose definitions read this one directly, also ``dropped`` ones, by name."""
-        readers = self._with_dropped if dropped and self.drops else self._readers
-        if not readers:
-            others = (i for _, i in self.all_dropped()) if readers is self._with_dropped else ()
-            readers.update(_readers_by_id([*self, *others]))
-        return [*readers.get(object_id, ())]
+        dropped = dropped and bool(self.drops)
+        if dropped not in self._readers:
+            others = (i for _, i in self.all_dropped()) if dropped else ()
+            self._readers[dropped] = _readers_by_id([*self, *others])
+        return [*self._readers[dropped].get(object_id, ())]
 
     def with_items(self, items: Iterable[Item]) -> "Catalog":
         """The catalog with items added or replaced."""

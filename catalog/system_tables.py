@@ -151,13 +151,6 @@ def find_system_table(name: Name) -> SystemTable | None:
     return SYSTEM_TABLES.get(fold(name.name)) if is_system(name.schema) else None
 
 
-def only_queried(name: Name, span: Span | None) -> CtsqlError:
-    """The error for any use of a system table but a query; the caller raises it."""
-    hint = f"Type: SELECT * FROM {name}; or DESCRIBE {name}"
-    message = f'"{name}" is a system table, which can only be queried'
-    return error("SYSTEM_SCHEMA", span=span, message=message, hint=hint)
-
-
 def made_in_system(span: Span | None) -> CtsqlError:
     """The error for creating an object in the system schema; the caller raises it."""
     message = 'nothing can be created in the schema "system"'
