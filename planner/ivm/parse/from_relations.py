@@ -144,11 +144,12 @@ class FromCompiler(ABC):
         return alg.Scan(table=name, names=tuple(names), columns=columns), names
 
     def _rows(self, source: clauses.TextSource, scope: Scope) -> CompiledRelation:
-        """VALUES, range() and constants, which never change."""
+        """VALUES, range(), constants and a generator over these, which never change."""
         first = source.tokens[0]
         is_function = first.upper != "VALUES"
         if is_function and fold(first.text) in spark_functions.GENERATORS:
-            return self._generate(source, scope)
+            node = self._generator(source.tokens, source.columns, self.one_row(), scope)
+            return _name_columns(node, [c.name for c in node.generated_columns], source)
         if is_function and fold(first.text) != "range":
             raise Refusal("RELATION_UNKNOWN", first.span)
         inner = source.tokens[1:]
@@ -164,11 +165,6 @@ class FromCompiler(ABC):
         text = " ".join(texts(source.tokens))
         rows = alg.Values(text=text, columns=columns, is_function=is_function)
         return _name_columns(rows, names, source)
-
-    def _generate(self, source: clauses.TextSource, scope: Scope) -> CompiledRelation:
-        """A generator over constants in FROM: the generator over one row."""
-        node = self._generator(source.tokens, source.columns, self.one_row(), scope)
-        return _name_columns(node, [c.name for c in node.generated_columns], source)
 
     def _generator(
         self, tokens: Tokens, columns: Sequence[str], child: alg.Node, scope: Scope

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, ExprPart
 from ctsql.planner.ivm.algebra.reasons import Refusal
@@ -13,18 +13,10 @@ from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 _SETS_MAX = 4096  # CUBE of 12 columns, which is also Spark's own bound
 
 
-@dataclass(frozen=True, slots=True)
-class Grouping:
-    """The grouping columns, and for several sets the numbers of the columns of each."""
-
-    keys: tuple[Expr, ...]
-    sets: tuple[tuple[int, ...], ...] | None
-
-
 def read_grouping(
     tokens: Tokens, build: Callable[[Tokens], Expr], items: Sequence[Expr | None]
-) -> Grouping:
-    """The grouping of a GROUP BY clause.
+) -> tuple[tuple[Expr, ...], tuple[tuple[int, ...], ...] | None]:
+    """The columns of a GROUP BY clause, and for several sets the numbers of the columns of each.
 
     ``build`` makes an expression. ``items``: the select list's expressions, for ordinals and ALL;
     None for one with an aggregate.
@@ -46,7 +38,7 @@ def read_grouping(
 
     if len(tokens) == 1 and tokens[0].upper == "ALL":
         plain = [item for item in items if item is not None]
-        return Grouping(tuple(dict.fromkeys(plain)), None)
+        return tuple(dict.fromkeys(plain)), None
     body, trailing = _trailing(tokens)
     several = bool(trailing)
     factors: list[list[tuple[int, ...]]] = []
@@ -67,7 +59,7 @@ def read_grouping(
     ]
     if len(sets) > _SETS_MAX:
         raise Refusal("GROUPING_UNSUPPORTED", span_of(tokens))
-    return Grouping(tuple(keys), tuple(sets) if several else None)
+    return tuple(keys), tuple(sets) if several else None
 
 
 def _trailing(tokens: Tokens) -> tuple[Tokens, Tokens]:

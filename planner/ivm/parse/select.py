@@ -66,8 +66,10 @@ class Block:
         aliases = {fold(o.name): o.expr for o in outputs if o.name}
         having = self._conditions(self.text.having, aliases)
         qualify = self._conditions(self.text.qualify, aliases)
-        order_items = [self._order(tokens, outputs, aliases) for tokens in order]
         exprs = [o.expr for o in outputs]
+        # Names of the select list have priority over columns in FROM.
+        scope = Scope(aliases=aliases, outer=self.scope, ctes=self.scope.ctes)
+        order_items = [order_item(o, self.expressions, scope, self.calls, exprs) for o in order]
         if self.text.group or self.text.having or self.aggregates:
             node, groups = self._group(node, outputs, aliases)
             exprs = [groups.rewrite(e) for e in exprs]
@@ -167,14 +169,6 @@ class Block:
             if column is not None and alias is not None and alias.column != column:
                 raise Refusal("AMBIGUOUS_COLUMN", token.span)
 
-    def _order(
-        self, tokens: Tokens, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
-    ) -> alg.Order:
-        """An item of ORDER BY; names of the select list have priority over columns in FROM."""
-        scope = Scope(aliases=aliases, outer=self.scope, ctes=self.scope.ctes)
-        places = [o.expr for o in outputs]
-        return order_item(tokens, self.expressions, scope, self.calls, places)
-
     def _aggregate(self, tokens: Tokens) -> alg.Col:
         call = aggregate_call(tokens, self.expressions, self.scope, self.compiler.fresh(""))
         column = self.aggregates.get(call.expr)
@@ -194,12 +188,12 @@ class Block:
     ) -> tuple[alg.Node, KeyRewriter]:
         items = [None if o.tokens is not None and has_calls(o.tokens) else o.expr for o in outputs]
         scope = replace(self.scope, aliases=aliases)
-        grouping = (
-            read_grouping(self.text.group, lambda t: self.expressions.build(t, scope), items)
-            if self.text.group
-            else None
-        )
-        exprs = grouping.keys if grouping else ()
+        exprs: tuple[alg.Expr, ...] = ()
+        sets = None
+        if self.text.group:
+            exprs, sets = read_grouping(
+                self.text.group, lambda t: self.expressions.build(t, scope), items
+            )
         if any(any(subqueries(e)) for e in exprs):
             raise Refusal("SUBQUERY_PLACE", span_of(self.text.group))
         for expr in exprs:
@@ -219,12 +213,7 @@ class Block:
         calls = tuple(self._with_grouping(call, list(keys)) for call in self.aggregates.values())
         if not keys and not calls:  # HAVING alone makes one group of all rows
             calls = (alg.count_rows(self.compiler.fresh("count", "bigint")),)
-        aggregate = alg.Aggregate(
-            child=node,
-            keys=tuple(keys.values()),
-            calls=calls,
-            sets=grouping.sets if grouping else None,
-        )
+        aggregate = alg.Aggregate(child=node, keys=tuple(keys.values()), calls=calls, sets=sets)
         return aggregate, KeyRewriter({e: k.col for e, k in keys.items()}, rows)
 
     def _with_grouping(self, call: alg.AggregateCall, keys: list[alg.Expr]) -> alg.AggregateCall:
