@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
@@ -27,6 +28,7 @@ from ctsql.planner.syntax import RewrittenText, rewrite
 from ctsql.planner.syntax.ast import RelationRef, SqlText
 from ctsql.planner.syntax.tokens.rewrite import concatenate
 
+Key = TypeVar("Key")
 _MARK = "__ct_lost_"
 _KNOWN_MAX = 1000
 _known_keys: dict[Hashable, None] = {}  # texts that read no lost column
@@ -222,9 +224,7 @@ def _run(
     views: Mapping[str, DataFrame],
     parameters: Sequence[str] = (),
 ) -> DataFrame:
-    with ExitStack() as stack:
-        names = {ref: stack.enter_context(temporary_view(f)) for ref, f in frames.items()}
-        own_names = {k: stack.enter_context(temporary_view(f)) for k, f in views.items()}
+    with temporary_views(frames) as names, temporary_views(views) as own_names:
         parts = [
             _fill(p, own_names)
             if isinstance(p, str)
@@ -257,13 +257,10 @@ def relation_rows(
 
 
 @contextmanager
-def register_views(sql: SqlText, frames: Sequence[DataFrame]) -> Iterator[dict[RelationRef, str]]:
-    """Temporary views for the relations of a text."""
+def temporary_views(frames: Mapping[Key, DataFrame]) -> Iterator[dict[Key, str]]:
+    """The names of temporary views, as long as they exist."""
     with ExitStack() as stack:
-        yield {
-            ref: stack.enter_context(temporary_view(frame))
-            for ref, frame in zip(sql.relations, frames, strict=True)
-        }
+        yield {key: stack.enter_context(temporary_view(f)) for key, f in frames.items()}
 
 
 def rewrite_text(

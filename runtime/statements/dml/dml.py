@@ -32,7 +32,7 @@ from ctsql.catalog.names import quote, table_at
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.binder import Binder, qualify
 from ctsql.planner.lowering.context import Context, temporary_view
-from ctsql.planner.lowering.queries import register_views, relation_rows, spark_text
+from ctsql.planner.lowering.queries import relation_rows, spark_text, temporary_views
 from ctsql.planner.nodes import External, NormalReference, Query, descend
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
 from ctsql.runtime.delta.clones import complete, constants
@@ -139,7 +139,7 @@ def run_on_table(
         read = relation_rows(nodes, context, engine.external_rows(nodes))
         frames = [relation.frame for relation in read]
         with (
-            register_views(edited_text, frames) as names,
+            temporary_views(dict(zip(edited_text.relations, frames, strict=True))) as names,
             spark_text(edited_text, names, context, parameters) as sql,
         ):
             return run(sql)
