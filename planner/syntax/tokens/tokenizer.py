@@ -83,10 +83,10 @@ _LITERALS = (
 )
 _OPENERS = {"'": "a string", '"': "a string", "`": "a quoted name", "/*": "a comment"}
 _PIECE = re.compile(
-    r"""--[^\n]*|/\*|\*/|r'[^']*'|r"[^"]*"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|['"`]""",
+    r"--(?:\\\n|[^\r\n])*|/\*|\*/|"
+    r"""r'[^']*'|r"[^"]*"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|['"`]""",
     re.DOTALL | re.IGNORECASE,
 )
-_LINE_COMMENT = re.compile(r"--(?:\\\n|[^\r\n])*")
 _OPERATORS = ("<<", ">>", ">>>", "!<", "!>")
 GENERIC_TYPES = ("ARRAY", "MAP", "STRUCT")
 _NO_CHARACTER = re.compile("[\ud800-\udfff]")  # half of a surrogate pair: what no encoding has
@@ -112,62 +112,52 @@ def tokenise(span: Span) -> tuple[Token, ...]:
             tokens = _join(tokens, joined)
         return tuple(tokens)
     except TokenError as cause:
-        place = find_unclosed(text)
-        if place is not None:
-            offset, what = place
-            raise error(
-                "SYNTAX_ERROR",
-                span=span.part(offset, offset + (2 if what == "a comment" else 1)),
-                cause=cause,
-                message=f"{what} is not closed",
-                detail="It opens here.",
-            ) from cause
-        bad = _BAD_HEX.search(text)
-        raise error(
-            "SYNTAX_ERROR",
-            span=span.part(bad.start(), bad.end()) if bad else span,
-            cause=cause,
-            message="a literal cannot be read",
-        ) from cause
+        unclosed, message, detail = find_unclosed(text), "a literal cannot be read", ""
+        if unclosed is not None:
+            offset, what = unclosed
+            span = span.part(offset, offset + (2 if what == "a comment" else 1))
+            message, detail = f"{what} is not closed", "It opens here."
+        elif bad := _BAD_HEX.search(text):
+            span = span.part(bad.start(), bad.end())
+        raise error("SYNTAX_ERROR", span=span, message=message, detail=detail) from cause
 
 
 def find_unclosed(text: str) -> tuple[int, str] | None:
     """Find a string, a quoted name or a comment that is never closed, and its kind."""
     comments: list[int] = []
-    position = 0
-    while match := _PIECE.search(text, position):
-        piece = match.group()
-        position = match.end()
-        if piece == "/*":
-            comments.append(match.start())
-        elif comments:
-            if piece == "*/":
-                comments.pop()
-            else:  # nothing but the marks of comments counts inside one
-                position = match.start() + 1
-        elif piece in _OPENERS:
-            return match.start(), _OPENERS[piece]
+    for piece in _pieces(text):
+        if piece[0] == "/*":
+            comments.append(piece.start())
+        elif piece[0] == "*/":
+            del comments[-1:]
+        elif piece[0] in _OPENERS:
+            return piece.start(), _OPENERS[piece[0]]
     return (comments[0], _OPENERS["/*"]) if comments else None
+
+
+def _pieces(text: str) -> Iterator[re.Match[str]]:
+    """Line comments, quoted pieces and marks that open something; in a comment only its marks."""
+    position = depth = 0
+    while piece := _PIECE.search(text, position):
+        position = piece.end()
+        is_mark = piece[0] in ("/*", "*/")
+        if depth and not is_mark:
+            position = piece.start() + 1
+            continue
+        depth = max(depth + {"/*": 1, "*/": -1}.get(piece[0], 0), 0)
+        yield piece
 
 
 def plain_comments(text: str) -> str:
     """The text for sqlglot: to Spark, a backslash at its end continues a line comment."""
     if "\\\n" not in text:
         return text
-    plain_text, position, depth = "", 0, 0
-    while match := _PIECE.search(text, position):
-        stop = match.end()
-        depth += {"/*": 1, "*/": -1}.get(match.group(), 0)
-        if match.group().startswith("--") and depth <= 0:
-            whole = _LINE_COMMENT.match(text, match.start())
-            stop = whole.end() if whole else stop
-        elif depth > 0 and match.group() not in ("/*", "*/"):
-            stop = match.start() + 1  # nothing but the marks of comments counts inside one
-        piece = text[match.start() : stop]
-        is_comment = piece.startswith("--") and depth <= 0
-        plain_text += text[position : match.start()]
-        plain_text += piece.replace("\\\n", "  ") if is_comment else piece
-        position = stop
+    plain_text, position = "", 0
+    for piece in _pieces(text):
+        is_comment = piece[0].startswith("--")
+        plain_text += text[position : piece.start()]
+        plain_text += piece[0].replace("\\\n", "  ") if is_comment else piece[0]
+        position = piece.end()
     return plain_text + text[position:]
 
 
