@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from ctsql.catalog.errors import invalid
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import Edit, Instant, RelationRef, SqlText, TaskInput
+from ctsql.planner.syntax.ast import Instant, RelationRef, SqlText, TaskInput, rows_of
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens import tokenizer as tk
@@ -181,14 +181,9 @@ def _rows_where(ref: RelationRef, alias: str | None, condition: Tokens) -> SqlTe
         )
         hint = "Put such a condition into the statements of the body."
         raise invalid(other[0], message, detail, hint)
-    start = ref.span.start
-    select = Edit(span=ref.span.front, text="SELECT * FROM ")
-    return SqlText(
-        span=Span(ref.span.source, start, text.span.stop),
-        relations=(ref,),
-        edits=(select, *text.edits),
-        names=text.names,
-    )
+    rows = rows_of(ref)
+    span = Span(ref.span.source, ref.span.start, text.span.stop)
+    return replace(rows, span=span, edits=(*rows.edits, *text.edits), names=text.names)
 
 
 def _refuse(cursor: TokenCursor, expected: str) -> NoReturn:
