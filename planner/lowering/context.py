@@ -15,7 +15,6 @@ from ctsql.catalog.errors import Declined
 from ctsql.catalog.spans import Span
 from ctsql.planner.bodies.delete_by_key import KeyLookup
 from ctsql.planner.syntax import RewrittenText
-from ctsql.planner.syntax.ast import ClockCall
 
 _numbers = itertools.count(1)
 EMPTY = -1  # the time before all times: every object is empty as of it
@@ -74,8 +73,3 @@ class Context:
     at: int  # T
     # the time that now() means, or the column that holds it; None for the real clock.
     clock_at: int | str | None = None
-
-    def clock(self, call: ClockCall) -> str:
-        """The text that replaces a clock call: the time T of this run."""
-        assert self.clock_at is not None  # otherwise no clock call is replaced
-        return call.kind.sql(self.clock_at)

@@ -267,12 +267,7 @@ def rewrite_text(
     sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
 ) -> RewrittenText:
     """A text of the user with its relations and its clock calls replaced."""
-    return rewrite(
-        sql,
-        relation=lambda ref: names[ref],
-        clock=context.clock if context.clock_at is not None else None,
-        parameters=parameters,
-    )
+    return rewrite(sql, relation=lambda ref: names[ref], at=context.clock_at, parameters=parameters)
 
 
 @contextmanager

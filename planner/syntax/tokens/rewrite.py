@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import ClockCall, Edit, RelationRef, SqlText
+from ctsql.planner.syntax.ast import Edit, RelationRef, SqlText
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def rewrite(
     text: SqlText,
     *,
     relation: Callable[[RelationRef], str],
-    clock: Callable[[ClockCall], str] | None = None,
+    at: int | str | None = None,
     parameters: Sequence[str] = (),
 ) -> RewrittenText:
     """The text that Spark runs for a piece of SQL.
@@ -101,7 +101,7 @@ def rewrite(
     Args:
         relation: the bare name in place of a relation. Without an alias the relation's own name is
             added as one, so that columns qualified with it resolve.
-        clock: the text in place of a call that reads the clock; None leaves the calls.
+        at: the T that calls of the clock return, or the column that holds it; None leaves them.
         parameters: SQL literals in place of ``?`` and ``:name``, in order.
 
     Raises:
@@ -121,8 +121,8 @@ def rewrite(
             edits.append(Edit(span=ref.alias_place, text=alias))
             alias = ""
         edits.append(Edit(span=ref.span, text=relation(ref) + alias))
-    if clock is not None:
-        edits.extend(Edit(span=call.span, text=clock(call)) for call in text.clocks)
+    if at is not None:
+        edits.extend(Edit(span=call.span, text=call.kind.sql(at)) for call in text.clocks)
     edits.extend(
         Edit(span=place, text=literal)
         for place, literal in zip(text.parameters, parameters, strict=True)

@@ -163,11 +163,10 @@ def test_clocks_and_parameters() -> None:
         "localtimestamp",
         "unix_timestamp()",
     ]
-    made = rewrite(
-        found, relation=lambda _: "R", clock=lambda c: c.kind.name, parameters=["'?'", "2"]
-    )
+    made = rewrite(found, relation=lambda _: "R", at="t", parameters=["'?'", "2"])
     assert made.text == (
-        "SELECT TIMESTAMP, TIMESTAMP, DATE, LOCAL_TIMESTAMP, UNIX, '?' , "
+        "SELECT timestamp_millis(t), timestamp_millis(t), CAST(timestamp_millis(t) AS DATE), "
+        "CAST(timestamp_millis(t) AS TIMESTAMP_NTZ), CAST(floor(t / 1000) AS BIGINT), '?' , "
         "unix_timestamp(x), now, `now`(), t.current_date, 1 AS current_date, 'now()'"
         " FROM R AS `t` WHERE a = 2"
     )
