@@ -58,8 +58,7 @@ class StoredSubscription:
     def of_entry(name: str, text: str) -> "StoredSubscription":
         """The reader of an entry; an unreadable one raises its error only when used."""
         try:
-            raw: dict[str, Any] = json.loads(text)
-            subscription = StoredSubscription(**raw)
+            return StoredSubscription(**json.loads(text))
         except (ValueError, TypeError) as problem:
             return StoredSubscription(
                 id="",
@@ -69,7 +68,6 @@ class StoredSubscription:
                 snapshot=False,
                 problem=f"{type(problem).__name__}: {problem}.",
             )
-        return subscription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +112,7 @@ class DropEntry:
         """The entry of a text; an unreadable one raises its error only when it is used."""
         try:
             raw: dict[str, Any] = json.loads(text)
-            drop = DropEntry(
+            return DropEntry(
                 id=drop_id,
                 at_ms=int(raw["at"]),
                 items=tuple(item_of_entry(k, v) for k, v in raw["items"].items()),
@@ -125,7 +123,6 @@ class DropEntry:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             return DropEntry(id=drop_id, at_ms=0, problem=f"{type(problem).__name__}: {problem}.")
-        return drop
 
 
 def _readers_by_id(items: Iterable[Item]) -> dict[str, list[Item]]:

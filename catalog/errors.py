@@ -248,10 +248,10 @@ def not_readable(what: str, problem: Exception, hint: str) -> CtsqlError:
 
 
 def bad_option(
-    span: Span, option: str, detail: str, *, value: str = "", hint: str = ""
+    span: Span | None, option: str, detail: str, *, value: str = "", hint: str = ""
 ) -> CtsqlError:
     """An INVALID_OPTION; ``value`` is what was found, or else the text of the place."""
-    value_text = value or span.text
+    value_text = value or (span.text if span else "")
     return error(
         "INVALID_OPTION", span=span, option=option, value=value_text, detail=detail, hint=hint
     )

@@ -16,7 +16,7 @@ always UTC, on every machine.
 import re
 from datetime import UTC, datetime, timedelta
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import bad_option, error
 from ctsql.catalog.spans import Span
 
 Time = int
@@ -91,14 +91,7 @@ def parse_time(text: str | int, *, span: Span | None = None, option: str = "AS O
     time = text if isinstance(text, int) else _from_text(text.strip())
     if time is None or time < TIME_MIN:
         detail = "It is not a time." if time is None else "It is before 1970-01-01, the first time."
-        raise error(
-            "INVALID_OPTION",
-            span=span,
-            option=option,
-            value=repr(text),
-            detail=detail,
-            hint=HOW_TO_WRITE,
-        )
+        raise bad_option(span, option, detail, value=repr(text), hint=HOW_TO_WRITE)
     if time >= TIME_MAX:
         what = "the timeline"
         detail = f"{option} {time} is behind it."
