@@ -237,8 +237,8 @@ def implied_equalities(expr: alg.Expr) -> list[tuple[alg.Col, alg.Col]]:
     if single is not None:
         return [single]
     pairs: list[tuple[alg.Col, alg.Col]] | None = None
-    for branch in _split(_unwrapped(expr.parts), "OR"):
-        parts = [_unwrapped(part) for part in _split(_unwrapped(branch), "AND")]
+    for branch in split_parts(_unwrapped(expr.parts), "OR"):
+        parts = [_unwrapped(part) for part in split_parts(_unwrapped(branch), "AND")]
         equal = [e for part in parts if (e := equality(alg.Expr(part))) is not None]
         alike = {frozenset(pair) for pair in equal}
         pairs = equal if pairs is None else [e for e in pairs if frozenset(e) in alike]
@@ -248,7 +248,7 @@ def implied_equalities(expr: alg.Expr) -> list[tuple[alg.Col, alg.Col]]:
 _CLOSED = ("(", "[", "CASE"), (")", "]", "END")
 
 
-def _split(parts: tuple[alg.ExprPart, ...], word: str) -> list[tuple[alg.ExprPart, ...]]:
+def split_parts(parts: tuple[alg.ExprPart, ...], word: str) -> list[tuple[alg.ExprPart, ...]]:
     """The operands of a word outside of parentheses; the AND of BETWEEN is not one."""
     pieces: list[list[alg.ExprPart]] = [[]]
     depth = betweens = 0
