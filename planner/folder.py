@@ -223,9 +223,7 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
     match statement:
         case st.CreateTable():
             yield from statement.text.relations
-        case st.CreateView():
-            yield from statement.query.relations
-        case st.CreateMaterializedView():
+        case st.CreateView() | st.CreateMaterializedView():
             yield from statement.query.relations
         case st.CreateFlow():
             yield statement.source
@@ -233,13 +231,9 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
             yield from (task_input.ref for task_input in statement.inputs)
             if statement.backfill is not None:
                 yield statement.backfill
-            texts = [
-                task_input.rows for task_input in statement.inputs if task_input.rows is not None
-            ]
+            texts = [i.rows for i in statement.inputs if i.rows is not None]
             texts += [text for part in statement.body for text in st.texts_of(part)]
-            aliases = {
-                fold(task_input.alias) for task_input in statement.inputs if task_input.alias
-            }
+            aliases = {fold(i.alias) for i in statement.inputs if i.alias}
             for ref in (ref for text in texts for ref in text.relations):
                 if len(ref.parts) > 1 or fold(ref.parts[0]) not in aliases:
                     yield ref

@@ -177,7 +177,9 @@ def _check_known(
     for ref in _relations(test):
         name = qualify(ref, schema)
         if ref.file is None and name not in names:
-            raise _unknown(ref.span, name, names)
+            near = did_you_mean(name.name, [n.name for n in names])
+            hint = near or f"No file of the folder creates it. {_how_to_give(name)}"
+            raise unknown_relation(name, hint, ref.span)
     for stand_in in stand_ins.values():
         definition = folder.find(stand_in.name)
         if definition is not None and not stand_in.columns:
@@ -209,12 +211,6 @@ def made_for_columns(name: Name, folder: Folder, span: Span) -> list[FileDefinit
     definitions = folder.closure([name])
     check_made(definitions, {n for d in folder.definitions for n in d.names}, span)
     return [_detached(d) for d in definitions]
-
-
-def _unknown(span: Span, name: Name, names: Iterable[Name]) -> Exception:
-    near = did_you_mean(name.name, [n.name for n in names])
-    hint = near or f"No file of the folder creates it. {_how_to_give(name)}"
-    return unknown_relation(name, hint, span)
 
 
 def _how_to_give(name: Name) -> str:
