@@ -8,7 +8,6 @@ from typing import assert_never
 
 from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.reasons import reason_text
 from ctsql.planner.ivm.algebra.traversal import inputs, own_subqueries
 from ctsql.planner.ivm.plan import ChangePlan
 from ctsql.planner.ivm.rules.context import RuleUse
@@ -18,11 +17,7 @@ from ctsql.planner.syntax.ast import ClockKind
 ReasonPrinter = Callable[[Declined], str]
 
 
-def explain(
-    plan: ChangePlan,
-    print_reason: ReasonPrinter = reason_text,
-    headline: str = "change of the view",
-) -> str:
+def explain(plan: ChangePlan, print_reason: ReasonPrinter, headline: str) -> str:
     """The plan, from the top, children indented by two.
 
     ``print_reason`` prints a reason with its place; ``headline`` is the first line.

@@ -49,12 +49,6 @@ NOTES = {
 """Sorted by code."""
 
 
-def reason_text(declined: Declined) -> str:
-    """A code of :data:`REFUSALS` or :data:`NOTES` with its sentence and its place in a text."""
-    where = "" if declined.span is None else f", at {declined.span.place()}"
-    return f"{declined.reason}: {(REFUSALS | NOTES)[declined.reason]}{where}"
-
-
 class Refusal(Exception):
     """Carries the reason out of the parser."""
 

@@ -221,7 +221,7 @@ def test_construct(name: str) -> None:
     """Stored plus change is what the query gives, and the plan has the rule expected."""
     view = _plan(name)
     assert view.plan.inexact is None
-    assert CASES[name][1] in explain(view.plan)
+    assert CASES[name][1] in explain(view.plan, lambda note: note.reason, "change")
     follow(view)
 
 
