@@ -55,18 +55,17 @@ def fields_of(columns: list[Column]) -> T.StructType:
 
 def declare_as(rows: DataFrame, schema: T.StructType) -> DataFrame:
     """Rows under the metadata that a table's columns have."""
-    tags = {f.name: f.metadata[TAG] for f in schema.fields if TAG in f.metadata}
-    return _with_tags(rows, tags) if tags else rows
+    return _with_tags(rows, {f.name: f.metadata[TAG] for f in schema.fields if TAG in f.metadata})
 
 
 def without_padding(rows: DataFrame) -> DataFrame:
     """Rows whose columns compare as plain texts."""
-    if not any(TAG in f.metadata for f in rows.schema.fields):
-        return rows
     return _with_tags(rows, {f.name: None for f in rows.schema.fields if TAG in f.metadata})
 
 
 def _with_tags(rows: DataFrame, tags: dict[str, str] | dict[str, None]) -> DataFrame:
+    if not tags:
+        return rows
     columns = []
     for field in rows.schema.fields:
         column = F.col(backtick(field.name))
