@@ -50,15 +50,13 @@ def parse_as(kind: type[_Known], text: str, source_name: str) -> _Known:
 
 def _statement(tokens: Tokens) -> Statement:
     refuse_statement(tokens)
-    reader = _READERS.get(tokens[0].upper)
+    word = tokens[0].upper
+    if word in COMMANDS:
+        return COMMANDS[word](TokenCursor(tokens, start=1))
+    reader = _READERS.get(word)
     if reader is None:
         TokenCursor(tokens).fail("a statement", words=_KNOWN)
     return reader(tokens)
-
-
-def _command(tokens: Tokens) -> Statement:
-    cursor = TokenCursor(tokens)
-    return COMMANDS[cursor.take().upper](cursor)
 
 
 def _explain(tokens: Tokens) -> Explain:
@@ -90,8 +88,7 @@ def _explain(tokens: Tokens) -> Explain:
 _READERS: dict[str, Callable[[Tokens], Statement]] = {
     **dict.fromkeys(_QUERY_STARTS, read_query),
     **dict.fromkeys(DML_VERBS, read_dml),
-    **dict.fromkeys(COMMANDS, _command),
     "CREATE": read_create,
     "EXPLAIN": _explain,
 }
-"""The readers of statements, by their first word."""
+"""The readers of other statements, by their first word."""
