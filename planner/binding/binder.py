@@ -352,6 +352,7 @@ class Binder:
                 )
         names = tuple(c.name for c in columns)
         sql = without_broken(statement, names)
+        policies = (str(o.value) for o in statement.options if o.name == POLICY)
         query = replace(self.piece(sql), columns=query.columns)
         plan = lp.ViewWrite(
             object_id=own.id,
@@ -361,7 +362,7 @@ class Binder:
             stored=lp.NormalReference(object_id=own.id, name=own.name, columns=names),
             refresh=refresh_parts(statement),
             constraints=constraints,
-            policy=refresh_policy(statement),
+            policy=next(policies, lp.POLICY_AUTO),
         )
         return BoundDefinition(plan, columns, tuple(self.reads.values()))
 
@@ -411,9 +412,3 @@ def refresh_parts(statement: st.CreateMaterializedView) -> tuple[RefreshPart, ..
     """The parts of a view's refresh schedule; None when it is refreshed on commit."""
     values = [o.value for o in statement.options if o.name == "REFRESH"]
     return tuple(v for v in values if isinstance(v, RefreshPart)) or None
-
-
-def refresh_policy(statement: st.CreateMaterializedView) -> str:
-    """Return the value of REFRESH POLICY."""
-    values = [str(o.value) for o in statement.options if o.name == POLICY]
-    return values[0] if values else lp.POLICY_AUTO
