@@ -292,16 +292,9 @@ class _Marking:
         equal = [(key.col, key.source) for key in node.keys]
         if node.sets is None:
             return self._join_input(node, below, equal, pairs)
-        absent = {
-            key.col: alg.AggregateCall(
-                expr=alg.Expr.of("grouping (", key.source, ")"),
-                col=self._fresh("absent"),
-                function="grouping",
-            )
-            for key in node.keys
-        }
-        aggregate = replace(node, calls=(*node.calls, *absent.values()))
-        instead = {col: call.col for col, call in absent.items()}
+        instead = {key.col: self._fresh("absent") for key in node.keys}
+        absent = (alg.call_of("grouping", key.source, instead[key.col]) for key in node.keys)
+        aggregate = replace(node, calls=(*node.calls, *absent))
         return self._join_input(aggregate, below, equal, (), instead)
 
     def _window(self, node: alg.Window, below: alg.Node, pairs: Pairs) -> alg.Node:

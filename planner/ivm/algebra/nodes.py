@@ -136,9 +136,9 @@ class AggregateCall:
     ties: bool = False  # whether the result depends on the order of tied rows
 
 
-def count_rows(col: Col) -> AggregateCall:
-    """A call of count(*)."""
-    return AggregateCall(expr=Expr.of("count ( * )"), col=col, function="count")
+def call_of(function: str, argument: ExprPart | Expr, col: Col) -> AggregateCall:
+    """A call of an aggregate, computed as a column."""
+    return AggregateCall(expr=Expr.of(function, "(", argument, ")"), col=col, function=function)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -212,7 +212,7 @@ class Block:
             node = alg.Project(child=node, items=(*pass_through(node.columns), *projections))
         calls = tuple(self._with_grouping(call, list(keys)) for call in self.aggregates.values())
         if not keys and not calls:  # HAVING alone makes one group of all rows
-            calls = (alg.count_rows(self.compiler.fresh("count", "bigint")),)
+            calls = (alg.call_of("count", "*", self.compiler.fresh("count", "bigint")),)
         aggregate = alg.Aggregate(child=node, keys=tuple(keys.values()), calls=calls, sets=sets)
         return aggregate, KeyRewriter({e: k.col for e, k in keys.items()}, rows)
 

@@ -128,11 +128,10 @@ def _average_type(argument: alg.Expr) -> str | None:
 
 def initial(node: alg.Aggregate, state: StatePlan, numbers: Iterator[int]) -> alg.Aggregate:
     """The state's rows computed from all rows, its columns in the order of the state's names."""
-    calls = [_call("count", "*", numbers)]
+    wanted: list[tuple[str, str | alg.Expr]] = [("count", "*")]
     for argument, is_summed in state.arguments:
-        calls.append(_call("count", argument, numbers))
-        if is_summed:
-            calls.append(_call("sum", argument, numbers))
+        wanted += [("count", argument), ("sum", argument)] if is_summed else [("count", argument)]
+    calls = [alg.call_of(name, inside, alg.Col(next(numbers), name)) for name, inside in wanted]
     keys = tuple(replace(k, col=replace(k.col, number=next(numbers))) for k in node.keys)
     return alg.Aggregate(child=node.child, keys=keys, calls=tuple(calls))
 
@@ -304,11 +303,6 @@ def _value(call: alg.AggregateCall, count: alg.Col, total: alg.Col) -> alg.Expr:
         else:
             value = alg.Expr.of("CAST (", total, "/", count, "AS", kind, ")")
     return alg.Expr.of("CASE WHEN", count, "> 0 THEN", value, "END")
-
-
-def _call(name: str, inside: str | alg.Expr, numbers: Iterator[int]) -> alg.AggregateCall:
-    expr = alg.Expr.of(name, "(", inside, ")")
-    return alg.AggregateCall(expr=expr, col=alg.Col(next(numbers), name), function=name)
 
 
 def _sum(

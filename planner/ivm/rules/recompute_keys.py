@@ -183,7 +183,7 @@ def _one_set(
             items.append(alg.Projection(alg.Expr.of(copied_call.col), col))
         else:
             items.append(alg.Projection(_grouping_value(call, key_of), col))
-    count = alg.count_rows(changes.fresh("count", "bigint"))
+    count = alg.call_of("count", "*", changes.fresh("count", "bigint"))
     total = not keys and not is_only
     if total or (not keys and not calls):
         calls.append(count)

@@ -137,7 +137,7 @@ def first_rows(
     change = alg.Project(child=delta, items=pass_through(signed_columns))
     both = union_all([alg.ConstantDiff(child=stored_rows, diff=1), change], signed_columns)
     copies = changes.fresh("copies", "bigint")
-    total = alg.AggregateCall(expr=alg.Expr.of("sum (", alg.DIFF, ")"), col=copies, function="sum")
+    total = alg.call_of("sum", alg.DIFF, copies)
     groups, values = _equal_rows(both, columns, total, changes)
     there = alg.Filter(child=groups, predicates=(alg.Expr.of(copies, ">", "0"),))
     each = changes.repeat(there, alg.Expr.of(copies))
@@ -157,10 +157,7 @@ def _equal_rows(
     inexact = [c for c in columns if not is_same_if_equal(c)]
     texts = {c: changes.fresh("text", "string") for c in inexact}
     values = {c: changes.copy(c) for c in inexact}
-    calls = (
-        alg.AggregateCall(expr=alg.Expr.of("any_value (", c, ")"), col=value, function="any_value")
-        for c, value in values.items()
-    )
+    calls = (alg.call_of("any_value", c, value) for c, value in values.items())
     keys = tuple(alg.Key(source=c, col=c) for c in (*columns, *texts.values()))
     if texts:
         items = (
