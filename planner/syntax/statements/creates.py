@@ -243,7 +243,12 @@ def _materialized_view(
     cursor: TokenCursor, *, or_replace: bool, replacement: bool
 ) -> st.CreateMaterializedView:
     header = read_header(cursor, task=False, replacement=replacement)
-    columns, constraints = _columns_of_view(header.columns, header.target.span)
+    columns, constraints = _columns(header.columns, header.target.span, typed=False)
+    for one in constraints:
+        if one.predicate is not None and one.predicate.clocks:
+            clock = one.predicate.clocks[0].span
+            why = "Rows of a view would break it as time passes, without a change."
+            raise not_supported(clock, "the clock in a CHECK of a view", why=why)
     return st.CreateMaterializedView(
         span=cursor.span,
         target=header.target,
@@ -306,13 +311,3 @@ def _columns(inside: Tokens | None, place: Span, *, typed: bool) -> _Listed:
     constraints: list[st.ConstraintDef] = []
     columns = read_columns(inside, place, typed=typed, defaults=typed, constraints=constraints)
     return columns, with_names(constraints)
-
-
-def _columns_of_view(inside: Tokens | None, place: Span) -> _Listed:
-    columns, constraints = _columns(inside, place, typed=False)
-    for one in constraints:
-        if one.predicate is not None and one.predicate.clocks:
-            clock = one.predicate.clocks[0].span
-            why = "Rows of a view would break it as time passes, without a change."
-            raise not_supported(clock, "the clock in a CHECK of a view", why=why)
-    return columns, constraints
