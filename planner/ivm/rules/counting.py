@@ -149,15 +149,16 @@ def change_aggregate(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node 
 
 def all_groups(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """All rows of GROUP BY after the change, from its state; None if nothing changed."""
-    groups = _groups(node, changes)
-    if groups is None:
+    delta, groups = changes.of(node.child), _groups(node, changes)
+    if delta is None or groups is None:
         return None
     changes.note(node, RULE)
     state, rows, _ = groups
     if node.keys:
         stored_groups = _scan_groups(state, changes)
         columns = stored_groups.columns
-        keys, names = changes.keys(_change_below(node, changes), [k.source for k in node.keys])
+        step = changes.step(StepRole.CHANGE, delta)
+        keys, names = changes.keys(step, [k.source for k in node.keys])
         equal = zip(columns, names, strict=False)
         others = alg.OuterOrSemiJoin(
             kind=alg.JoinKind.ANTI,
@@ -181,13 +182,6 @@ def _scan_groups(state: StatePlan, changes: DeltaDerivation) -> alg.StoredGroups
     return alg.StoredGroups(number=state.number, names=state.columns, columns=columns)
 
 
-def _change_below(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Step:
-    """The change below an aggregate, which must exist."""
-    delta = changes.of(node.child)
-    assert delta is not None  # the caller checked
-    return changes.step(StepRole.CHANGE, delta)
-
-
 def _groups(
     node: alg.Aggregate, changes: DeltaDerivation
 ) -> tuple[StatePlan, alg.Node, alg.Node] | None:
@@ -196,7 +190,7 @@ def _groups(
     state = None if number is None else state_of(node, number)
     if delta is None or state is None:
         return None
-    step = _change_below(node, changes)
+    step = changes.step(StepRole.CHANGE, delta)
     stored_groups: alg.Node = _scan_groups(state, changes)
     if node.keys:
         keys, names = changes.keys(step, [k.source for k in node.keys])
