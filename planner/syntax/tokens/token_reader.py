@@ -13,16 +13,9 @@ from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
 
 MAX_NAME_PARTS = 2
 
-_KINDS: dict[tuple[str, ...], ObjectKind] = {
-    ("TABLE",): ObjectKind.TABLE,
-    ("VIEW",): ObjectKind.VIEW,
-    ("MATERIALIZED", "VIEW"): ObjectKind.MATERIALIZED_VIEW,
-    ("CONTINUAL", "TASK"): ObjectKind.CONTINUAL_TASK,
-    ("TASK", "OUTPUT"): ObjectKind.TASK_OUTPUT,
-    ("SCHEMA",): ObjectKind.SCHEMA,
-}
-
-
+_KINDS = {
+    tuple(k.keyword.split()): k for k in ObjectKind if k is not ObjectKind.UNREADABLE
+}  # by the words of each
 _KINDS_LISTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
 
 
