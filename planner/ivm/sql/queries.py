@@ -54,21 +54,18 @@ class Text(PrintedQuery):
     @property
     def picked_columns(self) -> "PickedColumns | None":
         """Its columns, if it only selects columns of steps or changes."""
-        if not isinstance(self.node, alg.Distinct):
-            one = _picked_of(self.node, self.columns)
-            return None if one is None else PickedColumns((one,), self.names, is_distinct=False)
-        if self.columns != self.node.columns:
-            return None
-        below = self.node.child
-        branches = (
-            [(b.node, b.cols) for b in below.branches]
-            if isinstance(below, alg.UnionAll)
-            else [(below, below.columns)]
-        )
-        picks = [_picked_of(node, columns) for node, columns in branches]
-        known_picks = tuple(one for one in picks if one is not None)
-        are_all = len(known_picks) == len(picks)
-        return PickedColumns(known_picks, self.names, is_distinct=True) if are_all else None
+        node, is_distinct = self.node, False
+        branches = [(node, self.columns)]
+        if isinstance(node, alg.Distinct):
+            if self.columns != node.columns:
+                return None
+            node, is_distinct = node.child, True
+            branches = [(node, node.columns)]
+            if isinstance(node, alg.UnionAll):
+                branches = [(b.node, b.cols) for b in node.branches]
+        picks = [one for below, columns in branches if (one := _picked_of(below, columns))]
+        are_all = len(picks) == len(branches)
+        return PickedColumns(tuple(picks), self.names, is_distinct) if are_all else None
 
 
 @dataclass(frozen=True, slots=True)
