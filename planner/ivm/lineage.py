@@ -299,9 +299,9 @@ class _Marking:
 
     def _window(self, node: alg.Window, below: alg.Node, pairs: Pairs) -> alg.Node:
         parts = dict.fromkeys(call.over for call in node.calls)
-        columns = tuple(dict.fromkeys(c for over in parts for c in over))
+        columns = dict.fromkeys(c for over in parts for c in over)
         fresh = {c: replace(c, number=next(self._numbers)) for c in columns}
-        side = self._narrow_side(below, columns, fresh, pairs if len(parts) == 1 else ())
+        side = self._narrow_side(below, fresh, pairs if len(parts) == 1 else ())
         if not all(parts):  # a function over all rows
             return alg.Join(children=(node, side), conditions=())
         text: list[alg.ExprPart | str] = []
@@ -326,10 +326,10 @@ class _Marking:
         equal to NULL, unless its column in ``instead`` is 1.
         """
         of_node = dict(equal)
-        columns = tuple(dict.fromkeys(of_node.values()))
+        columns = dict.fromkeys(source for _, source in equal)
         fresh = {c: replace(c, number=next(self._numbers)) for c in columns}
         source_pairs = tuple((of_node[a], k) for a, k in pairs if a in of_node)
-        side = self._narrow_side(below, columns, fresh, source_pairs)
+        side = self._narrow_side(below, fresh, source_pairs)
         conditions = []
         for col, source in equal:
             test = alg.Expr.of(col, "<=>", fresh[source])
@@ -339,15 +339,10 @@ class _Marking:
         return alg.Join(children=(node, side), conditions=tuple(conditions))
 
     def _narrow_side(
-        self,
-        below: alg.Node,
-        columns: Sequence[alg.Col],
-        fresh: dict[alg.Col, alg.Col],
-        pairs: Pairs,
+        self, below: alg.Node, fresh: dict[alg.Col, alg.Col], pairs: Pairs
     ) -> alg.Node:
         """The marked rows with some columns under new numbers, only those with a wanted key."""
-        new_columns = (*(fresh[c] for c in columns), *self.marks)
-        side = rename(below, (*columns, *self.marks), new_columns)
+        side = rename(below, (*fresh, *self.marks), (*fresh.values(), *self.marks))
         return restrict(side, self.step, tuple((fresh[a], k) for a, k in pairs if a in fresh))
 
     # ---- subqueries
