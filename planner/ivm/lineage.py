@@ -41,7 +41,6 @@ from ctsql.planner.ivm.algebra.traversal import (
     own_subqueries,
     pass_through,
     rename,
-    split_parts,
     subqueries,
     with_inputs,
 )
@@ -445,8 +444,15 @@ def _operands(inner: alg.Subquery, count: int) -> list[alg.Expr] | None:
     parts = inner.left.parts
     if parts[0] != "(" or parts[-1] != ")":
         return None
-    operands = [alg.Expr(one) for one in split_parts(parts[1:-1], ",")]
-    return operands if len(operands) == count else None
+    operands: list[list[alg.ExprPart]] = [[]]
+    depth = 0
+    for part in parts[1:-1]:
+        if part == "," and not depth:
+            operands.append([])
+            continue
+        depth += (part == "(") - (part == ")")
+        operands[-1].append(part)
+    return [alg.Expr(tuple(one)) for one in operands] if len(operands) == count else None
 
 
 def _chain(node: alg.Node, last: alg.Node) -> list[alg.Node]:

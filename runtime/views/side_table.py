@@ -25,7 +25,7 @@ from typing import Any
 
 from pyspark.sql import types as T
 
-from ctsql.catalog.errors import suppress_conditions
+from ctsql.catalog.errors import EnvironmentProblem
 from ctsql.catalog.items import Item, MaterializedView
 from ctsql.catalog.names import backtick
 from ctsql.planner.lowering.spark_types import type_name
@@ -186,9 +186,12 @@ class SideTable:
             return self._batch
         if self.pointer is None or self.is_refused:
             return None
-        with suppress_conditions(*DAMAGED):
+        try:
             return self._current(self.pointer)
-        return None  # it is rebuilt
+        except EnvironmentProblem as problem:
+            if problem.condition not in DAMAGED:
+                raise
+            return None  # it is rebuilt
 
     def _current(self, pointer: Pointer) -> OutputBatch | None:
         if not self.warehouse.gateway.exists(self.location):

@@ -3,7 +3,8 @@
 from pyspark.sql import DataFrame
 
 from ctsql.catalog import schemas
-from ctsql.catalog.schemas import check_unique
+from ctsql.catalog.items import Item
+from ctsql.catalog.schemas import Column, check_unique
 from ctsql.planner.syntax.ast import CopyFrom, CopyTo
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
@@ -22,23 +23,23 @@ def copy_from(
     other columns. DATA_ERROR: a value is not of its column's type.
     """
     item = target_table(engine, statement.target, search_schema)
-    file, columns = statement.file, engine.relations.columns_now(item)
+    file = statement.file
     with translate_spark_errors(None, file.span):
-        if statement.columns:
-            heading, spans = f'"{item.name}" has the columns', [c.span for c in statement.columns]
-            named = [
-                schemas.get(columns, c.name, span=c.span, heading=heading)
-                for c in statement.columns
-            ]
-            columns = check_unique(named, spans)
         rows = rows_to_load(
             engine.gateway,
             file,
-            columns,
+            _columns_to_fill(engine, statement, item),
             statement.target.span.text,
             may_have_more=bool(statement.columns),
         )
     return append_rows(engine, item, rows, within=within, span=file.span)
+
+
+def _columns_to_fill(engine: Engine, statement: CopyFrom, item: Item) -> tuple[Column, ...]:
+    there = engine.relations.columns_now(item)
+    heading = f'"{item.name}" has the columns'
+    columns = [schemas.get(there, c.name, span=c.span, heading=heading) for c in statement.columns]
+    return check_unique(columns, [c.span for c in statement.columns]) if columns else there
 
 
 def copy_to(engine: Engine, rows: DataFrame, statement: CopyTo) -> int:
