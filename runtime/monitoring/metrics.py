@@ -46,6 +46,7 @@ class Counts:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._lock = threading.Lock()  # the counts of a commit are shown together
 
         def counter(name: str, about: str, *labels: str) -> Counter:
             return Counter(f"ctsql_{name}", about, ("object", *labels), registry=self._registry)
@@ -70,16 +71,17 @@ class Counts:
         name, phases = refresh.object, dict(refresh.phases)
         if seconds is not None:
             phases["rest"] = max(seconds - sum(phases.values()), 0.0)
-        self._refreshes.labels(name, refresh.strategy).inc()
-        for number, counter in self._numbers.items():
-            counter.labels(name).inc(getattr(refresh, number) or 0)
-        for phase, phase_seconds in phases.items():
-            self._phases.labels(name, phase).inc(phase_seconds)
-        if refresh.delay_seconds is not None:
-            self._delays.labels(name).set(refresh.delay_seconds)
-        else:
-            with suppress(KeyError):  # it had none
-                self._delays.remove(name)
+        with self._lock:
+            self._refreshes.labels(name, refresh.strategy).inc()
+            for number, counter in self._numbers.items():
+                counter.labels(name).inc(getattr(refresh, number) or 0)
+            for phase, phase_seconds in phases.items():
+                self._phases.labels(name, phase).inc(phase_seconds)
+            if refresh.delay_seconds is not None:
+                self._delays.labels(name).set(refresh.delay_seconds)
+            else:
+                with suppress(KeyError):  # it had none
+                    self._delays.remove(name)
 
     def add_failure(self, name: str | None, condition: str) -> None:
         """Count a failure; None is the service itself."""
@@ -91,7 +93,9 @@ class Counts:
 
     def families(self) -> Iterator[Metric]:
         """The counters, without the times at which they were made."""
-        for family in self._registry.collect():
+        with self._lock:
+            families = list(self._registry.collect())
+        for family in families:
             family.samples = [s for s in family.samples if not s.name.endswith("_created")]
             yield family
 
